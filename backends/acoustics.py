@@ -45,7 +45,11 @@ def make_coloured_noise(n_samples: int, slope: float, seed: int) -> Samples:
 
 
 def filter_telephone_band(sound: Samples) -> Samples:
-    """Filters audio at 24 kHz to 300 to 3,400 Hz, forwards and backwards so that nothing is delayed."""
+    """Filters audio at 24 kHz to 300 to 3,400 Hz, forwards and backwards so that nothing is delayed.
+
+    Raises:
+        ValueError: the audio has fewer than 28 samples.
+    """
     from scipy import signal
 
     sections = signal.butter(4, TELEPHONE_BAND_HZ, btype="bandpass", fs=SAMPLE_RATE_HZ, output="sos")
@@ -56,7 +60,11 @@ def filter_telephone_band(sound: Samples) -> Samples:
 def put_in_room(speech: Samples, room: Room) -> Samples:
     """Returns speech with the reverberation of a room, in the same length and without the delay of the direct path.
 
-    Both recordings are at 24 kHz. Reverberation after the end is cut off, and the last 20 ms are faded out.
+    Input and output are at 24 kHz. Reverberation after the end is cut off, and the last 20 ms are faded out. The level
+    is not restored: it depends on the room and on the distance to the microphone.
+
+    Raises:
+        ValueError: as `simulate_impulse_response`.
     """
     from scipy import signal
 
@@ -72,6 +80,9 @@ def simulate_impulse_response(room: Room) -> tuple[Samples, int]:
 
     Returns:
         The response, [n_samples], and the index of the sample at which its direct path arrives.
+
+    Raises:
+        ValueError: the room is too large for its reverberation time, or caller or microphone are not inside it.
     """
     import pyroomacoustics
 

@@ -52,7 +52,8 @@ def ensure_file(path: Path, sha256: str, blocks: Callable[[], Iterable[bytes]], 
         remedy: what to do if that content does not have this SHA-256.
 
     Raises:
-        BackendError: the content is wrong (nothing is kept), or the file cannot be read or written.
+        BackendError: the new content is wrong (it is not kept; a damaged file stays as it is), or the file cannot be
+            read or written.
     """
     if is_verified(path, sha256):
         return path

@@ -39,7 +39,7 @@ def require_raises(kind: type[Exception], call: Callable[[], object], promise: s
 
 
 def strip_marks(text: str) -> str:
-    """Returns the words of a transcript in lower case without punctuation, in which engines differ."""
+    """Returns the words of a transcript in lower case, without punctuation except apostrophes, joined by spaces."""
     return " ".join(re.findall(r"[\w']+", text.lower()))
 
 

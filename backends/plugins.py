@@ -82,7 +82,8 @@ def find_plugins(group: str, ours: Collection[str]) -> Mapping[str, Plugin]:
 def wrap_plugin_engine(plugin: Plugin, kind: str, make: Any, *given: Any, **more: Any) -> Any:
     """Constructs an engine of another package by calling `make`, and returns it with another digest.
 
-    The digest of the returned engine also depends on the package's version.
+    The digest of the returned engine, or of a chat engine's endpoint, also depends on the package's version. A
+    `KameError` of `make` is raised unchanged.
 
     Raises:
         ConfigError: it cannot be constructed, lacks a required attribute, or (except chat engines) its name differs
@@ -134,7 +135,7 @@ class _PackagedChat(_Packaged):
 
     @contextmanager
     def serve(self) -> Iterator[Endpoint]:
-        """Yields the running engine's endpoint, as `describe` returns it."""
+        """Yields the running engine's endpoint, with a digest that includes the package's version."""
         with self._engine.serve() as endpoint:
             yield self._add_package(endpoint)
 

@@ -36,6 +36,9 @@ def leave_with_parent() -> None:
 class WorkerPool:
     """A process pool that is started on first use and stopped at the end of the `with` block.
 
+    At the end of the block, running work is awaited and waiting work is cancelled. If the block raises, running work is
+    lost too: all `multiprocessing` children of this process are terminated.
+
     Args:
         n_workers: number of processes.
         begin: called first in each process; must call `leave_with_parent`.

@@ -69,7 +69,11 @@ class BackendEntry:
         return "" if self.is_installed() else self.install
 
     def load(self) -> Any:
-        """Imports and returns the class that implements it."""
+        """Imports and returns the class that implements it, or the object of a plug-in's entry point.
+
+        Raises:
+            ConfigError: a plug-in does not load.
+        """
         return resolve_name(self.where) if self.plugin is None else self.plugin.load()
 
     def get_options_class(self) -> type[BaseModel] | None:
@@ -258,7 +262,7 @@ ENTRIES: tuple[BackendEntry, ...] = (
 
 
 def list_backends(kind: str | None = None) -> list[BackendEntry]:
-    """Lists the back-ends of a kind (a key of `GROUPS`), or all: ours, then those of other packages.
+    """Lists the back-ends of a kind (a key of `GROUPS`), or of all: for each kind ours, then those of other packages.
 
     Raises:
         ConfigError: the name of an entry point is invalid or already used.
@@ -325,6 +329,7 @@ def build(kind: str, name: str, options: Mapping[str, OptionValue]) -> Any:
 
     Raises:
         ConfigError: there is no such back-end, it is not installed, or its options are invalid.
+        BackendError: as the back-end's constructor, which may load its model.
     """
     taken = check_options(kind, name, options)
     return load(kind, name)() if taken is None else load(kind, name)(taken)

@@ -24,12 +24,12 @@ _ANNOUNCEMENT: Final = regex.compile(
 
 
 def strip_paragraph(line: str) -> str:
-    """Returns a line of a chat model's text without Markdown, emoji and surrounding quotation marks."""
+    """Returns a line of a chat model's text without Markdown, emoji and surrounding straight quotation marks (")."""
     return strip_markdown(line).strip().strip('"').strip()
 
 
 def says_nothing(paragraph: str) -> bool:
-    """Returns whether a complete paragraph is empty, or only announces the next one ("Sure, here is my guess:")."""
+    """Returns whether a complete paragraph is empty, or announces the next one: it ends with a colon."""
     return not paragraph or paragraph.endswith(":")
 
 

@@ -1,9 +1,9 @@
 """Lexicon of names and terms that the rules or the speech engines would read incorrectly.
 
-A lexicon is a file with lines `written<TAB>said`; `#` starts a comment. The written form is matched exactly, as a whole
-word (also before "'s"); the spoken form is words of ASCII letters, which become the dialogue's words. If engines
-mispronounce such a word, a third column respells it for them: `Gödel<TAB>Godel<TAB>Gurdel` keeps "Godel" in the row,
-and "Gurdel" is spoken. The default is `lexicon.tsv` beside this file.
+A lexicon is a file with lines `written<TAB>said`; lines that start with `#` are comments. The written form is matched
+exactly, as a whole word (also before "'s"); the spoken form is words of ASCII letters, which become the dialogue's
+words. If engines mispronounce such a word, a third column respells it for them: `Gödel<TAB>Godel<TAB>Gurdel` keeps
+"Godel" in the row, and "Gurdel" is spoken. The default is `lexicon.tsv` beside this file.
 """
 
 import re
@@ -74,7 +74,7 @@ class Lexicon:
         """Replaces each written form of an entry by one character of the private use area.
 
         Returns the text, and the spoken form for each of these characters. "an" before an entry becomes "a" if its
-        spoken form begins with a consonant.
+        spoken form begins with a lower-case consonant.
 
         Raises:
             Unspeakable: `symbol`: the text has such characters itself, or too many entries.

@@ -37,7 +37,10 @@ _OPERAND_BEGINS: Final = re.compile(r"\s*[+-]?(?:\d|\(|[A-Za-z](?![A-Za-z]))")
 
 
 def strip_markdown(written: str) -> str:
-    """Returns a text without emoji, headings, emphasis, source numbers and link addresses; it may be empty."""
+    """Returns a text without emoji, source numbers, link addresses and the marks of headings, quotations and emphasis.
+
+    It may be empty, as for the first or last line of a code block.
+    """
     if _FENCE.fullmatch(written):
         return ""
     if not written.isascii():

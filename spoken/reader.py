@@ -78,11 +78,14 @@ class Reader:
 
 
 def _make_tokens(text: str, entries: Mapping[str, str], depth: int) -> list[Token]:
-    """Splits a normalised text into tokens with their readings.
+    """Splits a normalised text into tokens with their readings, without those that say nothing (quotation marks).
 
     Args:
         entries: the spoken forms of the lexicon's entries, by the characters that replace them in the text.
         depth: how many formulas the text is nested in.
+
+    Raises:
+        Unspeakable: see `_apply_first_rule`.
     """
     tokens: list[Token] = []
     at = 0

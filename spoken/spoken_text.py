@@ -75,7 +75,7 @@ class SpokenText:
 
 
 def join_spoken(pieces: Sequence[SpokenText]) -> SpokenText:
-    """Joins spoken texts with single spaces; each word keeps the span of its written form."""
+    """Joins spoken texts, and their written texts, with single spaces; spans are moved to the joined written text."""
     spans: list[tuple[int, int] | None] = []
     at = 0
     for piece in pieces:

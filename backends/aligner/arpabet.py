@@ -28,7 +28,7 @@ _SILENT = re.compile(r"\([a-z-]+\)|[\sˈˌːˑ͡‿ʲʰʷˠ̩̯̪̃̆˞.\-_|]") 
 
 
 def to_arpabet(ipa: str) -> str:
-    """Converts IPA to space-separated phones for pocketsphinx's `add_word`; empty for an empty `ipa`.
+    """Converts IPA to space-separated phones for pocketsphinx's `add_word`; empty if `ipa` has no sounds.
 
     Raises:
         AlignmentRefused: a symbol has no phone; the message names it.

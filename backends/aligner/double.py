@@ -46,7 +46,7 @@ class DoubleAligner:
 
 
 def _find_bursts(samples: Samples, least_gap: int) -> list[tuple[int, int]]:
-    """Returns start and end sample (exclusive) of each burst; gaps of more than `least_gap` zeros separate bursts.
+    """Returns start and end sample (exclusive) of each burst; gaps of at least `least_gap` zeros separate bursts.
 
     A burst begins and ends with a 0, so that each span is one sample longer than its sound at both ends.
     """

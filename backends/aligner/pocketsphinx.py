@@ -70,8 +70,8 @@ class PocketsphinxAligner:
     def align(self, samples: Samples, sample_rate_hz: int, words: Sequence[str]) -> list[WordTiming]:
         """Returns one timing per word, in order, without overlap, inside the audio, in steps of 10 ms.
 
-        A word that the dictionary lacks, or in capitals (an acronym), is searched as eSpeak NG pronounces it. Earlier
-        calls do not change the result.
+        A word that the dictionary lacks is searched as eSpeak NG pronounces it; a word in capitals, which may be an
+        acronym, in both pronunciations. Earlier calls do not change the result.
 
         Raises:
             AlignmentRefused: the words are not found, or one of them is not a word.
@@ -89,6 +89,9 @@ class PocketsphinxAligner:
 
 def align_phones(samples: Samples, sample_rate_hz: int, words: Sequence[str]) -> list[PhoneTiming]:
     """Returns the timings of all phonemes and silences of known words, in order, in steps of 10 ms.
+
+    The audio is searched with 0.1 s of silence added at both ends, so that the first silence may start before 0 s and
+    the last one end after the audio.
 
     Raises:
         AlignmentRefused: the words are not found, or one of them is not a word.
@@ -132,7 +135,7 @@ def _align_padded(samples: Samples, sample_rate_hz: int, words: Sequence[str], n
 
 
 def _add_to_dictionary(decoder: Any, word: str) -> str:
-    """Returns the word's key in the decoder's dictionary, and adds the word if it is missing.
+    """Returns the word's key in the decoder's dictionary, and adds the word if it is missing or in capitals.
 
     Our keys end in `~`, so that a word added for one text is never taken for the dictionary's own word by the next;
     only keys that occur in a text are searched.

@@ -22,9 +22,12 @@ class Aligner(Engine, Protocol):
     def align(self, samples: Samples, sample_rate_hz: int, words: Sequence[str]) -> list[WordTiming]:
         """Returns one timing per word, in order, ascending, inside the audio; times count from its first sample.
 
+        Without words, it returns an empty list.
+
         Raises:
             AlignmentRefused: the words are not found in the audio (the item is rejected).
             TimesRefused: they are found, but not one after another inside it.
+            BackendError: the engine itself does not work.
         """
 
 

@@ -41,7 +41,7 @@ class SynthesiserTimes:
 
     @property
     def digest(self) -> str:
-        """Digest of the other aligner."""
+        """Digest of the other aligner's name and digest, different from that digest itself."""
         return ids.digest("synthesiser's own times", 2, self._other.name, self._other.digest)
 
     @property

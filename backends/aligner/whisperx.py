@@ -66,6 +66,7 @@ class WhisperXAligner:
         Raises:
             AlignmentRefused: a word gets no time of its own.
             TimesRefused: a word overlaps another, or is outside the audio.
+            ConfigError: there is no such model folder.
             BackendError: the worker is gone, or the model does not load.
         """
         import soxr

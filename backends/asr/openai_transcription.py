@@ -31,7 +31,10 @@ class OpenAITranscription:
 
     @property
     def digest(self) -> str:
-        """Digest of the model's name, the language and `_RECIPE`, as a server does not report its weights."""
+        """Digest of the model's name and revision in the options, the language and `_RECIPE`.
+
+        A server does not report its weights.
+        """
         return ids.digest(
             "openai transcription", _RECIPE, self._options.model, self._options.revision, self._options.language
         )

@@ -24,7 +24,10 @@ _FILTERED = frozenset({"safety", "recitation", "blocklist", "prohibited_content"
 
 
 def is_filtered(reason: object) -> bool:
-    """Returns whether the provider's content filter ended an answer; Google appends its own reason."""
+    """Returns whether a finish reason says that the provider's content filter ended the answer.
+
+    Google's own reasons count too, alone or appended: "SAFETY", "content_filter: SAFETY". False for None.
+    """
     if not isinstance(reason, str):
         return False
     kind, _, why = reason.lower().partition(":")

@@ -48,7 +48,8 @@ class BatchRoom:
 
     Args:
         n_bound: maximum requests per batch.
-        max_attempts: rejections of single requests, with no other batch running, after which the run stops.
+        max_attempts: consecutive rejections with no other batch running, after which the rejection of a batch of one
+            request stops the run.
         delays: waits between two attempts.
     """
 
@@ -75,7 +76,8 @@ class BatchRoom:
     async def wait(self, n_requests: int, under_way: Collection[str], endpoint_name: str) -> None:
         """Waits until a rejected batch of this many requests may be retried, in portions of at most `n_most`.
 
-        If other batches of ours are running, it waits until one has ended; else for a time, and lowers `n_most`.
+        If other batches of ours are running, it waits until one has succeeded or none is running; else it waits for a
+        time and lowers `n_most` to half of `n_requests`.
 
         Args:
             under_way: other batches of ours that are running, as a live view.
@@ -251,7 +253,7 @@ class BatchTransport:
             raise self._faults.make_final_error(last, make_request_id(key), n_tries, nobody_is_answered=True) from last
 
     async def aclose(self) -> None:
-        """Stops waiting and closes the connections; open batches continue at the endpoint."""
+        """Stops waiting, releases the lock and closes the connections; open batches continue at the endpoint."""
         if self._gathering is not None:
             self._gathering.cancel()
         for task in self._tasks:
@@ -275,7 +277,11 @@ class BatchTransport:
             self._waiting.pop(key, None)
 
     def _get_open_batches(self) -> dict[str, OpenBatch]:
-        """Returns the open batches by key of each request; the first call resumes the batches of earlier runs."""
+        """Returns the open batches by key of each request; the first call resumes the batches of earlier runs.
+
+        Raises:
+            BackendError: another process holds the lock of the batches (first call only).
+        """
         if self._open_batches is None:
             self._store.claim()
             batches = self._store.list_open_batches()

@@ -79,11 +79,11 @@ class ChatUsage:
 @dataclass(frozen=True, slots=True)
 class ModelSpending:
     """The cost of one model's new answers in a run; `usd` is None if a price is unknown, `n_tokens_cached` if no answer
-    reported it, never 0.
+    reported it.
 
     `n_estimated` counts answers whose usage is estimated because the server did not report it. `answered_by` counts
     answers by the model that gave them, and `system_fingerprints` by the state of that model, both as the server names
-    them.
+    them; `NOT_TOLD` is the key of answers without such a name.
     """
 
     endpoint: str
@@ -100,7 +100,7 @@ class ModelSpending:
 
 @contextmanager
 def set_run_id(run_id: str) -> Iterator[None]:
-    """Sets the id of the run for which requests in the block are counted, in this process and those started by it.
+    """Sets the id of the run to which clients made in the block count their requests, also in processes started in it.
 
     It does so by an environment variable (`RUN_ENV`), which is restored at the end.
     """
@@ -160,6 +160,10 @@ class Spending:
         price: the price of its tokens; None if unknown.
         budget: the budget of the whole run.
 
+    Attributes:
+        usage: the counts of this client alone.
+        is_used_up: whether a request was refused because of the budget.
+
     Raises:
         ConfigError: the budget is in dollars and no price is known.
     """
@@ -184,7 +188,7 @@ class Spending:
         If too little is left, it waits for requests in flight, which mostly cost less than was reserved for them.
 
         Raises:
-            BudgetError: too little is left and nothing is in flight.
+            BudgetError: too little is left, and nothing is in flight or an earlier request has got this error.
         """
         n_in, n_out = estimate_tokens(payload)
         n_tokens, usd = n_in + n_out, compute_usd(self._price, n_in, 0, n_out) if self._price else 0.0
@@ -260,7 +264,7 @@ class BudgetShortfall:
     needed: float
 
     def is_broken(self) -> bool:
-        """Returns whether the needed amount exceeds the limit."""
+        """Returns whether the amounts used, reserved and needed together exceed the limit."""
         return self.used + self.reserved + self.needed > self.bound
 
     def make_error(self) -> BudgetError:

@@ -153,7 +153,10 @@ class ReplyCache:
         )(self._connection.execute, "PRAGMA journal_mode = WAL")
 
     def _migrate(self) -> None:
-        """Creates or migrates the tables of a new or older file; its answers stay as they are."""
+        """Creates or migrates the tables of a new or older file, and keeps its answers.
+
+        In files of an old format, 0 tokens from a server's cache become NULL: the number was not reported.
+        """
         self._connection.execute("PRAGMA secure_delete = ON")  # copied data must not remain at its old place (`forget`)
         self._connection.execute("BEGIN IMMEDIATE")  # another process may migrate it too
         outdated = [name for name in ("replies", "spending") if self._is_cached_count_required(name)]
@@ -196,7 +199,10 @@ class ReplyCache:
         return self.get(key) or reply
 
     def forget(self, request_ids: Iterable[str]) -> None:
-        """Deletes and overwrites the answers to some requests, which may contain what a user said."""
+        """Deletes the answers to some requests, which may contain what a user said, from the file.
+
+        They are overwritten there when SQLite's log is written back, at the latest by the last `close`.
+        """
         bounds = [
             (each, f"{each}g") for each in request_ids
         ]  # keys are hexadecimal: a range holds all that begin with an id

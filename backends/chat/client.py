@@ -139,7 +139,7 @@ class OpenAIChatClient:
         """Sends a request, stores its answer and returns the reply; records either outcome for the endpoint's health.
 
         Raises:
-            RequestError: it failed, and most others did not.
+            RequestError: it failed, and the endpoint counts as healthy (`Health.describe_fault`).
             BackendError: as `ask`.
         """
         try:
@@ -157,7 +157,10 @@ class OpenAIChatClient:
         return self._make_reply(self._cache.put(key, answer, self._endpoint), key, from_cache=False)
 
     def _make_reply(self, stored: StoredReply, key: str, *, from_cache: bool) -> ChatReply:
-        """Makes the reply of a stored answer, with its thoughts separated from its text."""
+        """Makes the reply of a stored answer, with its thoughts separated from its text.
+
+        Warns if another model gave it.
+        """
         self._warn_if_other_model(stored.answered_by)
         counts = (stored.n_tokens_in, stored.n_tokens_cached, stored.n_tokens_out)
         who = (stored.answered_by, stored.system_fingerprint)
@@ -189,11 +192,11 @@ async def ask_all(
     Args:
         client: decides how many requests are in flight at once.
         payloads: chat-completions payloads (without `model`).
-        on_done: called when each request is done, with its index and outcome.
+        on_done: called when each request is done, with its index and outcome; not for requests that the budget stopped.
         attempt: the attempt number of all of them.
 
     Raises:
-        BackendError: the endpoint is gone; the remaining requests are cancelled at once.
+        BackendError, StoreError: see `OpenAIChatClient.ask`; the remaining requests are cancelled at once.
         BudgetError: the budget is used up; requests in flight have been answered and stored.
     """
     stopped: list[BudgetError] = []

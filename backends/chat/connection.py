@@ -14,7 +14,7 @@ _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
 def open_async(url: str, api_key: str, timeout_s: float, provider: Provider) -> "openai.AsyncOpenAI":
-    """Opens an async client without retries; `timeout_s` limits connecting and each wait for bytes."""
+    """Opens an async client without retries; `timeout_s` limits each wait for bytes, and connecting (at most 10 s)."""
     import openai
 
     http = openai.DefaultAsyncHttpxClient(trust_env=_may_use_proxy(url), auth=_make_auth(provider))
@@ -22,7 +22,7 @@ def open_async(url: str, api_key: str, timeout_s: float, provider: Provider) -> 
 
 
 def open_sync(url: str, api_key: str, timeout_s: float, provider: Provider) -> "openai.OpenAI":
-    """Opens a synchronous client like `open_async`, for the one request before a run starts."""
+    """Opens a synchronous client like `open_async`."""
     import openai
 
     http = openai.DefaultHttpxClient(trust_env=_may_use_proxy(url), auth=_make_auth(provider))

@@ -99,6 +99,8 @@ class DirectTransport:
     async def _send_with_retries(self, request: str, body: dict[str, Any], tried: asyncio.Event) -> StoredReply:
         """Sends a request, again after temporary failures, and returns the answer; sets `tried` after one attempt.
 
+        A request whose attempts all failed is counted in the health's `n_given_up`.
+
         Raises:
             RequestError, BackendError, BudgetError: as `fetch`.
         """

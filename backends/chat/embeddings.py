@@ -30,9 +30,8 @@ class EmbeddingModel:
         A vector of zeros, which has no direction, stays one of zeros.
 
         Raises:
-            BackendError: the server is unreachable, rejects us, has no embeddings, or returns a wrong number of vectors
-                or vectors of different lengths.
-            ConfigError: the base URL is invalid.
+            BackendError: the base URL is invalid, or the server is unreachable, rejects us, has no embeddings, or
+                returns a wrong number of vectors or vectors of different lengths.
         """
         if not texts:
             return np.zeros((0, 0), dtype=np.float32)
@@ -54,7 +53,7 @@ class EmbeddingModel:
 
         Raises:
             BackendError: the request failed.
-            ConfigError: the base URL is invalid.
+            ValueError, TypeError, AttributeError: the base URL is invalid, or the answer cannot be read.
         """
         import openai
 

@@ -86,7 +86,11 @@ class UnusableAnswerError(TryAgainError):
 
 
 def make_timeout_error(reason: str, *, was_taken: bool = True) -> TryAgainError:
-    """Makes the error of an attempt that timed out: the server is overloaded, or hangs (perhaps before it took it)."""
+    """Makes the error of an attempt that timed out: the server is overloaded, or hangs.
+
+    Args:
+        was_taken: whether the server may have received the request, which may then have to be paid for.
+    """
     return TryAgainError(reason, TIMEOUT, overloaded=True, endpoint_gone=True, may_be_paid=was_taken)
 
 

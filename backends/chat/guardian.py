@@ -45,7 +45,7 @@ def stop(child: "subprocess.Popen[bytes]") -> None:
 
 
 def main(parent_pid: int, command: list[str]) -> int:
-    """Runs the command, stops it when the parent ends, and returns its exit code.
+    """Runs the command, stops it when the parent ends or standard input is closed, and returns its exit code.
 
     The code is 127 if it does not start, and 128 plus the signal's number if a signal ended it. Processes that it
     leaves behind are killed; SIGINT and SIGTERM to this process are ignored.

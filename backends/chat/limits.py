@@ -125,7 +125,8 @@ class AdaptiveLimit:
     def _judge(self, rate: float) -> None:
         """Compares answers per second (Little's law: limit ÷ mean latency) with those at the best limit so far.
 
-        Raises the limit if its growth paid; else returns to the best limit, and keeps it for `N_WINDOWS_HELD` windows.
+        Raises the limit if its growth paid; else returns to the best limit, keeps it for `N_WINDOWS_HELD` windows, in
+        which that limit's rate is updated, and then raises it again.
         """
         self._latencies_s.clear()
         if self.limit == self._best_limit:
@@ -209,7 +210,7 @@ class Pace:
         self._paused_until_s = 0.0
 
     async def wait_until_ready(self, n_tokens: int) -> None:
-        """Waits until a request of about this many tokens may start."""
+        """Waits until a request of about this many tokens may start, and counts it in both rate limits."""
         await self._requests.take(1)
         await self.tokens.take(n_tokens)
         while (wait_s := self._paused_until_s - _get_time_s()) > 0:
@@ -244,16 +245,19 @@ class Health:
         return self.n_given_up >= MAX_GIVEN_UP
 
     def record_answer(self) -> None:
-        """Records an answer."""
+        """Records an answer, and sets `n_given_up` to 0."""
         self.n_given_up = 0
         self._recent.append(True)
 
     def record_failure(self) -> None:
-        """Records a request that failed finally, for whatever reason."""
+        """Records a request that failed finally, for whatever reason; the caller counts `n_given_up`."""
         self._recent.append(False)
 
     def describe_fault(self) -> str:
-        """Returns what is wrong with the endpoint, as a clause of a message; empty while most are answered."""
+        """Returns what is wrong with the endpoint, as a clause of a message.
+
+        It is empty if fewer than `MIN_FAILURES`, or less than `MAX_FAILED_SHARE`, of the last requests failed.
+        """
         n, n_failed = len(self._recent), self._recent.count(False)
         if n_failed < MIN_FAILURES or n_failed < MAX_FAILED_SHARE * n:
             return ""

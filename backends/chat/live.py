@@ -94,7 +94,8 @@ class OpenAILiveChat:
         """Yields the pieces of the answer to a chat-completions payload (without `model`); empty ones during thought.
 
         Closing the iterator, or cancelling the task that waits for it, closes the connection, which makes servers stop.
-        The request is sent once, except if a kept-alive connection turns out to have been closed by the server.
+        The request is sent once, except if a kept-alive connection turns out to have been closed by the server, or if
+        one of several servers did not accept it: then another is asked.
 
         Raises:
             AnswerCut: at the end, if the answer reached its token limit.

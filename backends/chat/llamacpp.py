@@ -54,7 +54,11 @@ class LlamaCppEngine:
             )
 
     def describe(self) -> Endpoint:
-        """Returns the endpoint without its base URL; its digest is that of the file's content."""
+        """Returns the endpoint without its base URL; its digest covers the file's content and the added request fields.
+
+        Raises:
+            ConfigError: see `get_provider`.
+        """
         name = self._config.endpoint or "embedded"
         model = self._gguf.stem
         digest = make_model_digest(self._config, model, digest_file(self._gguf))

@@ -57,6 +57,7 @@ class ChatClient(Protocol):
         Raises:
             RequestError: this request failed finally (the event is marked as failed).
             BackendError: the endpoint is gone or rejects us (the run stops and can be resumed).
+            BudgetError: the budget of the run does not allow the request.
         """
 
 

@@ -76,10 +76,12 @@ class Provider(Config):
     def make_body(self, payload: dict[str, Any], model: str, extra: dict[str, Any] | None = None) -> dict[str, Any]:
         """Makes the request body for a model from a payload: fields are renamed, dropped and added as it requires.
 
+        `max_tokens` is raised by the model's thought tokens, and the temperature is limited to the provider's maximum.
+
         Args:
             payload: the provider-independent payload, by which the answer is cached.
             model: the model, whose name is added to the body.
-            extra: the user's own fields (`chat.extra`), which are sent as they are.
+            extra: the user's own fields (`chat.extra`), which are sent as they are and replace others of their names.
         """
         habits = self._find_habits(model)
         if "max_tokens" in payload:
@@ -116,7 +118,9 @@ ANY = Provider(needs_key=False)
 
 
 def get_provider(config: ChatConfig) -> Provider:
-    """Returns the provider that a configuration names; if it names none, the one with the name of its engine, or `ANY`.
+    """Returns the provider that a configuration names: one of `providers.yaml` or a file.
+
+    If it names none, it is `ANY` for the engine openai, else the one with the name of the engine, or `ANY`.
 
     Raises:
         ConfigError: no provider has that name, or the file is invalid.
@@ -184,7 +188,7 @@ def get_base_urls(config: ChatConfig) -> list[str]:
     """Returns the base URLs of a configuration's servers, at least one, without the provider's path.
 
     Raises:
-        ConfigError: neither the configuration nor its provider has one.
+        ConfigError: neither the configuration nor its provider has one; or see `get_provider`.
     """
     theirs = get_provider(config).base_url
     found = config.base_urls or ([theirs.rstrip("/")] if theirs else [])
@@ -215,6 +219,8 @@ def make_full_url(base_url: str, provider: Provider, model: str) -> str:
 
 def make_model_digest(config: ChatConfig, model: str, model_digest: str) -> str:
     """Combines a model's digest with the fields that are added to its requests, as both determine the answers.
+
+    Without such fields, the digest is returned unchanged.
 
     Raises:
         ConfigError: see `get_provider`.

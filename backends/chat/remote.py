@@ -56,18 +56,22 @@ class RemoteEngine:
         self._model = config.model
 
     def describe(self) -> Endpoint:
-        """Returns the endpoint; sends a single request to the server, and only if the configuration names no model.
+        """Returns the endpoint, at the first base URL.
+
+        If the configuration names no model, the first call asks all servers for their models, with retries.
 
         Raises:
-            ConfigError: no model is named and the server has none, or several to choose from.
-            BackendError: no model is named and the server does not answer.
+            ConfigError: no model is named, and the servers have none or several to choose from, or need an API key.
+            BackendError: no model is named, and no server answers or accepts our key.
         """
         if self._model is None:
             self._model = _choose_only(_merge_models(self._list_models()), self._where)
         return self._make_endpoint(self._model)
 
     async def describe_once(self) -> Endpoint:
-        """Like `describe`, but in a single attempt that can be cancelled, for callers with a waiting user.
+        """Like `describe`, but without retries and cancellable, for callers with a waiting user.
+
+        Only the models of the first server that answers count.
 
         Raises:
             ConfigError, BackendError: as `describe`.
@@ -85,7 +89,7 @@ class RemoteEngine:
     def serve(self) -> Iterator[Endpoint]:
         """Yields the endpoint once it has answered and has the model.
 
-        A server without a model list gets a request for one token, which no budget counts.
+        If no server lists models, each gets a request for one token, which no budget counts.
 
         Raises:
             BackendError: it does not answer, rejects our key or does not know the model.
@@ -120,7 +124,8 @@ class RemoteEngine:
         Retries as often as for any request, until one answers.
 
         Raises:
-            BackendError: none answers, or one rejects our key.
+            BackendError: none answers and accepts our key.
+            ConfigError: the provider needs a key.
         """
         from tenacity import Retrying
 
@@ -166,7 +171,7 @@ class RemoteEngine:
 
         Raises:
             TryAgainError, RequestError: of the last server, if none answers.
-            BackendError: a server rejects our key.
+            BackendError: a server rejects our key, or its list cannot be read.
         """
         faults: list[TryAgainError | RequestError] = []
         for url in self._base_urls:

@@ -74,7 +74,10 @@ class Servers:
 
     @contextmanager
     def track_request(self, server: Server) -> Iterator[None]:
-        """Counts an open request to the server for the duration of the block, and records whether it failed."""
+        """Counts an open request to the server for the duration of the block, and records an answer or `TryAgainError`.
+
+        Other errors are not recorded.
+        """
         begun_s = self._clock_s()
         server.n_asked += 1
         server.n_begun += 1

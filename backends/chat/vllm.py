@@ -55,7 +55,10 @@ class VllmEngine:
         self._executable = executable
 
     def describe(self) -> Endpoint:
-        """Returns the endpoint without its base URL."""
+        """Returns the endpoint without its base URL; its digest covers the revision, or all files of a folder.
+
+        It also covers the added request fields.
+        """
         digest = self._config.revision or ""
         if self._folder.is_dir():
             files = sorted(path for path in self._folder.rglob("*") if path.is_file())

@@ -105,7 +105,7 @@ class VocoderCodec(ABC):
     @property
     @abstractmethod
     def layout(self) -> CodeLayout:
-        """The codes of 80 ms, all at once, after their text."""
+        """The codes of 80 ms: a front-end outputs all codebooks of a frame at once, some frames after their text."""
 
     @property
     def n_codebooks(self) -> int:
@@ -123,7 +123,7 @@ class VocoderCodec(ABC):
 
     @abstractmethod
     def decode_parts(self, codes: NDArray[np.int16], state: Any) -> list[bytes]:
-        """Decodes codes of any size, [n_codebooks], to frames of Codec 2."""
+        """Decodes codes, [n_codebooks], which may be larger than their codebooks, to frames of Codec 2."""
 
     def make_state(self) -> Any:
         """Makes the state that a stream keeps between frames besides the library's own; None here: there is none."""
@@ -183,7 +183,7 @@ class FramewiseCodec(VocoderCodec):
 
     @abstractmethod
     def to_parts(self, codes: NDArray[np.int16]) -> list[bytes]:
-        """Converts codes of any size, [n_codebooks], to frames of Codec 2."""
+        """Converts codes, [n_codebooks], which may be larger than their codebooks, to frames of Codec 2."""
 
     @cached_property
     def silence(self) -> NDArray[np.int16]:
@@ -223,7 +223,7 @@ class Codec2(FramewiseCodec):
 
     @cached_property
     def layout(self) -> CodeLayout:
-        """The fields of all frames of Codec 2 in one of ours."""
+        """A codebook of equal weight for each entry of `_LAYOUTS` and each frame of Codec 2 in one of ours."""
         sizes = [2 ** len(bits) for bits in self._bits for _ in range(self.n_parts)]
         return CodeLayout.make_parametric(sizes, TEXT_LEAD, temp=0.8)
 

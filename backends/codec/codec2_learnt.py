@@ -92,7 +92,7 @@ class LearntCodec2(FramewiseCodec):
 
     @property
     def digest(self) -> str:
-        """Digest of the library's version, the recipes of both files, the codebooks and the number of stages used."""
+        """Digest of the library's version, the `RECIPE` of codec2.py, the codebooks and the number of stages used."""
         return ids.digest(
             "codec2-learnt", RECIPE, get_versions("pycodec2"), ids.compute_sha256(self._file), len(self._books.lines)
         )

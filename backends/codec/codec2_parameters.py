@@ -84,12 +84,12 @@ def get_pitch_levels(octaves: NDArray[np.floating]) -> NDArray[np.int64]:
 
 
 def to_mel(hz: NDArray[np.floating]) -> NDArray[np.float64]:
-    """Converts Hz to mel, in steps of about a hundredth of the usual unit."""
+    """Converts Hz to mel, in units of 100 mel."""
     return np.asarray(25.95 * np.log10(1 + hz / 700))
 
 
 def mel_to_hz(mel: NDArray[np.floating]) -> NDArray[np.float64]:
-    """Converts mel, in the steps of `to_mel`, to Hz."""
+    """Converts mel, in units of 100 mel, to Hz; the reverse of `to_mel`."""
     return np.asarray(700 * (10 ** (mel / 25.95) - 1))
 
 

@@ -39,7 +39,7 @@ def choose_device(wanted: str) -> str:
     """Returns cuda, or cpu on a machine without it, for `auto`, and any other device as it is.
 
     Raises:
-        ConfigError: there is no such device.
+        ConfigError: a CUDA device is wanted and there is none; other devices are not checked.
     """
     import torch
 

@@ -65,7 +65,7 @@ class BackgroundLoop:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()
 
     def close(self, shutdown: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Cancels all tasks in the loop, awaits `shutdown` there, and ends the thread; later calls do nothing."""
+        """Cancels all tasks in the loop, awaits `shutdown` there, and ends the thread; does nothing if called again."""
         with self._lock:
             if self._is_closed:
                 return
@@ -115,7 +115,7 @@ class ComputingThreads:
         return future
 
     def close(self) -> None:
-        """Ends the threads, each after its current work; waiting work is not begun."""
+        """Ends the threads, each after its current work, without waiting for them; waiting work is never begun."""
         for _ in self._threads:
             self._work.put((-1, next(self._numbers), None, Future()))
 

@@ -186,7 +186,10 @@ class KyutaiEar:
         return self._frames.popleft()
 
     def add_token(self, token: int | None) -> None:
-        """Adds one frame's text token, None for no word; sends the turn's text when a complete word changes it."""
+        """Adds one frame's text token, None for no word; sends the turn's text when a complete word changes it.
+
+        Clears `failure`.
+        """
         self.failure = None
         starts_word = token is None or self._model.starts_word(token)
         if starts_word and self._tokens:

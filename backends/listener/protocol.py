@@ -43,7 +43,7 @@ class ListenerStream(Protocol):
         """Ends the caller's turn: its last words come as a final `Heard`, whose text may be empty."""
 
     def close(self) -> None:
-        """Discards everything and sends no more transcripts."""
+        """Discards everything and sends no more transcripts, whatever is called later."""
 
 
 class StreamingRecogniser(Protocol):
@@ -58,11 +58,13 @@ class StreamingRecogniser(Protocol):
         """The back-end's name in the registry."""
 
     def listen(self, on_heard: Callable[[Heard], None]) -> ListenerStream:
-        """Returns a new caller's ear. `on_heard` is called from any thread each time the text has changed.
+        """Returns a new caller's ear.
+
+        `on_heard` is called from any thread each time the text has changed, and once, as final, for each end of a turn.
 
         Raises:
             BackendError: the engine does not work.
         """
 
     def close(self) -> None:
-        """Releases threads and connections."""
+        """Releases threads and connections; may be called again."""

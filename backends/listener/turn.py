@@ -38,7 +38,11 @@ _N_FIRST = _count_windows(0.5)
 
 
 class Piece(NamedTuple):
-    """The next audio to recognise: samples at 16 kHz, and their position in the turn."""
+    """The next audio to recognise, at 16 kHz, which begins after the closed parts of the turn.
+
+    `n_windows` is its length in windows, `n_closed` the number of closed parts before it. `is_closing`: it is closed
+    itself as soon as its text is added.
+    """
 
     samples: Samples
     n_windows: int
@@ -99,7 +103,10 @@ class TurnSound:
 
     @property
     def is_worth_hearing(self) -> bool:
-        """Whether a piece would contain new speech and does not end within a word's last sound."""
+        """Whether a piece would contain new speech and not end within a word's last sound, and is not too short.
+
+        It is too short if it is the first of the turn and has less than about 0.5 s of speech.
+        """
         is_between = 0 < len(self._windows) - self._n_to_speech_end < _N_HANG
         is_long_enough = bool(self._closed) or self._n_to_speech_end >= _N_LEAD + _N_FIRST
         return self.has_unheard and is_long_enough and not is_between

@@ -43,7 +43,7 @@ class SpeechMeter:
         self.reset()
 
     def reset(self) -> None:
-        """Resets the state."""
+        """Forgets all audio so far, also that of an incomplete window."""
         import soxr
 
         # LQ delays by at most 20 ms, HQ by 35, and the model's output is the same.
@@ -97,6 +97,10 @@ class TurnDetector:
         speech_probability: a window is speech if the model's probability is at least this.
         turn_end_silence_s: silence after which a turn has ended.
 
+    Attributes:
+        windows: the windows that the last call of `feed` completed.
+        is_speaking: whether speech has started and the turn has not ended.
+
     Raises:
         BackendError: see `SpeechMeter`.
     """
@@ -115,7 +119,7 @@ class TurnDetector:
         self._gate.adjust(speech_probability)
 
     def reset(self) -> None:
-        """Resets the state; nobody speaks."""
+        """Forgets all audio so far: nobody speaks. The arguments and `windows` stay as they are."""
         self._meter.reset()
         self._gate = SpeechGate(self._speech_probability)
         self.is_speaking = False

@@ -96,7 +96,7 @@ class _Turn:
     deadline: asyncio.TimerHandle | None = None
 
     def keep_newest(self) -> None:
-        """Drops the turn's oldest audio beyond 30 s, which is not sent again over a new connection."""
+        """Drops the turn's oldest audio beyond 30 s, whether or not it has been sent."""
         n_bytes = sum(map(len, self.pcm))
         while n_bytes > _MAX_KEPT_BYTES:
             n_bytes -= len(self.pcm.popleft())
@@ -158,7 +158,10 @@ class WebsocketEar:
         self._has_news.set()
 
     def _give_up(self, turn: _Turn) -> None:
-        """Ends the wait for a turn's last words: sends its text so far as final, and opens a new connection."""
+        """Ends the wait for a turn's last words: sends its text so far as final, and opens a new connection.
+
+        This is a failure, which is recorded and logged.
+        """
         self._fail("timeout", f"it did not send a turn's last words within {self._options.final_timeout_s:g} s")
         self._finish(turn)
         self.begin()

@@ -50,7 +50,10 @@ class CoquiOptions(WorkerOptions):
 
 
 class Coqui:
-    """Synthesises speech with coqui-tts; the same arguments give the same samples on one kind of processor."""
+    """Synthesises speech with coqui-tts; the same arguments give the same samples on one kind of processor.
+
+    The first use of `digest`, `has_speed`, `max_chars` or a method starts the worker, with the errors of `voices`.
+    """
 
     name = "coqui"
     max_calls_in_flight = 1
@@ -74,7 +77,7 @@ class Coqui:
         """Returns the chosen speakers, the voices to clone, or the model's only voice.
 
         Raises:
-            ConfigError: the model lacks a chosen speaker.
+            ConfigError: the model lacks a chosen speaker or the language, or a file of the options is missing.
             BackendError: the worker or the model does not start.
         """
         return self._voices

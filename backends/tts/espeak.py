@@ -92,9 +92,9 @@ class Espeak:
         A word ends where the next begins, or before a pause at the end of its sound; the pause belongs to no word.
 
         Raises:
-            SpeechRefused: there is no word in `text`.
+            SpeechRefused: there is no word of ASCII letters in `text`.
             ConfigError: there is no such voice.
-            BackendError: the library does not load.
+            BackendError: the library does not load, or fails on `text`.
         """
         import soxr
 
@@ -175,7 +175,7 @@ class _Engine:
 
 
 def _find_words(text: str) -> list[tuple[int, int]]:
-    """Returns first character and end (exclusive) of each spoken word: a run of letters with inner apostrophes."""
+    """Returns first character and end (exclusive) of each word: a run of ASCII letters with inner apostrophes."""
     return [match.span() for match in re.finditer(r"[A-Za-z]+(?:'[A-Za-z]+)*", text)]
 
 

@@ -179,7 +179,11 @@ _HUM = re.compile(rf"\b(?:{'|'.join(_HUMS)})\b", re.IGNORECASE)
 
 
 class Kokoro:
-    """Synthesises English with the installed voices; one model per process, loaded on first use."""
+    """Synthesises English with the installed voices; one model per process, loaded on first use.
+
+    Raises:
+        BackendError: the voices do not load; see `kokoro_assets.load_voices`.
+    """
 
     name = "kokoro"
     has_speed = True
@@ -236,7 +240,7 @@ class Kokoro:
 def _phonemise(text: str, language: str) -> list[str]:
     """Converts text to phonemes in pieces of at most 250; empty if there is no sound among them.
 
-    A short text loses its full stop (`_SHORT`).
+    A short text loses its full stop (`_SHORT`); hums ("mm") and the letter A are respelt for eSpeak.
     """
     from kokoro_onnx.chunker import split_phonemes
 

@@ -173,7 +173,8 @@ def _read_english_tables(tarball: Path) -> Iterator[bytes]:
     """Yields the content of each English voice's file in the tarball, in the order of `ENGLISH_VOICES`.
 
     Raises:
-        BackendError: a voice is missing.
+        KeyError: a voice is missing.
+        BackendError: a voice is not a file.
     """
     with tarfile.open(tarball) as archive:
         for name in ENGLISH_VOICES:

@@ -24,7 +24,8 @@ def say(tts: TextToSpeech, text: str, voice: str, speed: float, take: int = 0) -
     Words have times if the engine reports them for all pieces.
 
     Raises:
-        SpeechRefused, BackendError: as `tts.synthesise`; or a word is longer than the engine's limit.
+        SpeechRefused: as `tts.synthesise`; or a word is longer than the engine's limit.
+        ConfigError, BackendError: as `tts.synthesise`.
     """
     if tts.max_chars is None or len(text) <= tts.max_chars:
         return tts.synthesise(text, voice, speed, take)

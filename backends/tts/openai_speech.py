@@ -40,7 +40,11 @@ class OpenAISpeechOptions(BatchAudioOptions):
 
 
 class OpenAISpeech:
-    """Synthesises speech by a server; its audio is converted to 24 kHz mono."""
+    """Synthesises speech by a server; its audio is converted to 24 kHz mono.
+
+    Raises:
+        ConfigError: the options name no voice.
+    """
 
     name = "openai"
     has_speed = True
@@ -59,7 +63,10 @@ class OpenAISpeech:
 
     @property
     def digest(self) -> str:
-        """Digest of the model's name and revision, the audio format and `_RECIPE`: a server reports no weights."""
+        """Digest of the model's name and revision, the audio format, the language and `_RECIPE`.
+
+        A server does not report its weights.
+        """
         options = self._options
         rate_hz = options.pcm_rate_hz if options.response_format == "pcm" else None
         form = [options.response_format, rate_hz, options.language]

@@ -69,9 +69,9 @@ class Piper:
         no effect.
 
         Raises:
-            SpeechRefused: there is nothing to say in `text`.
-            ConfigError: there is no such voice.
-            BackendError: the worker is gone.
+            SpeechRefused: there is nothing to say in `text`, or Piper fails on it but not on an easy one.
+            ConfigError: there is no such voice, or a voice's file is missing.
+            BackendError: the worker is gone, or Piper fails on every text.
         """
         names = [each.name for each in self._voices]
         if voice not in names:

@@ -56,8 +56,9 @@ class TextToSpeech(Engine, Protocol):
                 it, and others ignore it.
 
         Raises:
-            SpeechRefused: this text cannot be synthesised (the item is rejected).
+            SpeechRefused: this text cannot be synthesised, or has no words (the item is rejected).
             TakeRefused: this take failed.
+            ConfigError: there is no such voice.
             BackendError: the engine itself does not work.
         """
 

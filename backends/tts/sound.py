@@ -34,5 +34,5 @@ def fade_ends(piece: Samples) -> Samples:
 
 
 def make_pause(piece: str) -> Samples:
-    """Makes the silence after a piece, given as text or phonemes; its length depends on the last punctuation mark."""
+    """Makes the silence after a piece, given as text or phonemes, by `PAUSE_AFTER_S`; empty if its end is no mark."""
     return np.zeros(seconds_to_samples(PAUSE_AFTER_S.get(piece[-1:], 0.0)), dtype=np.float32)

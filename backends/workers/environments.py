@@ -47,7 +47,11 @@ class WorkerEnvironment:
         return ids.digest("worker environment", self.name, texts)
 
     def get_folder(self) -> Path:
-        """Returns its folder in the cache, which depends on its packages and on this interpreter; it may not exist."""
+        """Returns its folder in the cache, which depends on its packages and on this interpreter; it may not exist.
+
+        Raises:
+            BackendError: as `compute_digest`.
+        """
         built_for = ids.digest(self.compute_digest(), sys.version, sysconfig.get_platform(), n_hex=8)
         return assets.get_cache_dir() / "workers" / f"{self.name}-{built_for}"
 

@@ -88,10 +88,10 @@ def _create(place: WorkerEnvironment, folder: Path, on_step: OnStep) -> None:
 
 
 def _run(place: WorkerEnvironment, command: list[str], on_step: OnStep) -> None:
-    """Runs a command and reports each package that pip fetches.
+    """Runs a command, and reports each package that pip names and when pip unpacks them.
 
     Raises:
-        BackendError: it fails; names the usual cause, or quotes its last line.
+        BackendError: it fails; quotes its last line that reports an error, else its last line.
     """
     last: list[str] = []
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:  # noqa: S603

@@ -27,7 +27,11 @@ _ABOUT_ITSELF = ("open", "describe")
 
 
 def load_file(name: str, file: Path, **more: Any) -> ModuleType:
-    """Loads a module from a file under the given name, without changing the import path."""
+    """Loads a module from a file and registers it in `sys.modules` under the given name; `sys.path` stays the same.
+
+    Raises:
+        ImportError: it is not a Python file.
+    """
     spec = importlib.util.spec_from_file_location(name, file, **more)
     if spec is None or spec.loader is None:
         raise ImportError(f"{file} is not a Python file")
@@ -54,6 +58,7 @@ def answer(engine_class: Callable[[dict[str, Any]], Any], engine: Any, request: 
     """Handles a request; returns the engine, which the request `open` constructs, and the reply. Errors become replies.
 
     If the engine fails on a request but still handles an easy one, the request is refused: the fault is the request's.
+    A lack of memory and errors of `open` and `describe` are always failures.
     """
     from backends.workers.frames import EngineRefusal, Frame
 
@@ -74,7 +79,7 @@ def answer(engine_class: Callable[[dict[str, Any]], Any], engine: Any, request: 
 
 
 def is_working(engine: Any) -> bool:
-    """Returns whether the engine's `probe`, an easy request, succeeds; False for an engine without a probe."""
+    """Returns whether the engine's `probe`, an easy request, succeeds or is refused; False if there is no `probe`."""
     from backends.workers.frames import EngineRefusal
 
     if not hasattr(engine, "probe"):
@@ -103,7 +108,10 @@ def load_engine(engine_file: str) -> type:
 
 
 def main(engine_file: str, parent_pid: int) -> None:
-    """Handles requests until the pipe is closed."""
+    """Handles requests from standard input until it is closed; replies go to standard output.
+
+    For libraries, standard input is empty and their standard output goes to standard error. SIGINT is ignored.
+    """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent; this process exits with it
     requests, replies = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     threading.Thread(target=exit_with_parent, args=(requests.fileno(), parent_pid), daemon=True).start()

@@ -76,7 +76,10 @@ class Pair:
 
 
 def _is_maths(token: Token) -> bool:
-    """Returns whether a token may be in a formula: it is not a word of several letters, except "and" and "or"."""
+    """Returns whether a token may be in a formula.
+
+    Words of several letters may not, except "and" and "or", nor signs and marks that formulas do not have.
+    """
     if token.kind in {"operator", "mark"}:
         return token.text in "=+*×÷/<>≤≥≠≈±√∛-^→•|…%,"
     return token.kind != "word" or token.text in {"and", "or"} or max(map(len, token.text.split())) == 1
@@ -146,7 +149,10 @@ def _read_pair(pair: Pair) -> tuple[str, str]:
 
 
 def _read_prose(pair: Pair) -> tuple[str, str]:
-    """Returns the readings of both brackets in prose: mostly commas, but "" around a year or a number."""
+    """Returns the readings of both brackets in prose: mostly commas, but "" around a year or a number.
+
+    Those of a function's argument are "of" and a comma.
+    """
     is_number = len(pair.inside) == 1 and pair.inside[0].kind == "number"
     if is_number and (pair.is_glued or re.fullmatch(r"1[5-9]\d\d|20\d\d", pair.inside[0].written)):
         return "", ""  # "a VAR(6) model", "Kendall (1999)"

@@ -218,6 +218,8 @@ def _find_term_start(place: Place) -> int:
 def _read_comparison(place: Place) -> str:
     """Returns the words for a comparison: "is less than", but "less than" after "for all x" and before a lone number.
 
+    "greater" before a lone number is "more": ">5" is "more than five".
+
     Raises:
         Unspeakable: it is one of a chain ("0 < x < 1"), stands between names ("Settings > Privacy"), or compares
             nothing.

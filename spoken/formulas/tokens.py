@@ -37,7 +37,12 @@ class Token:
 
 
 class Line:
-    """All tokens of a text, and their common properties."""
+    """All tokens of a text, and their common properties.
+
+    Args:
+        tokens: the tokens; two or three capitals become a variable beside a sign in an equation ("v = RT/P").
+        is_formula: whether the text is a nested formula, so that every token counts as part of an equation.
+    """
 
     def __init__(self, tokens: Sequence[Token], is_formula: bool = False) -> None:
         self.tokens = tokens
@@ -64,7 +69,7 @@ class Line:
 
     @cached_property
     def in_equation(self) -> list[bool]:
-        """For each token, whether its sentence has an equals sign or another relation."""
+        """For each token, whether its sentence has an equals sign or another relation, or the text is a formula."""
         flags = [self._is_formula] * len(self.tokens)
         start = 0
         for at, token in enumerate([*self.tokens, Token("mark", ".", ".", 0, 0, False, False)]):
@@ -112,7 +117,7 @@ class Place:
 
     @property
     def in_equation(self) -> bool:
-        """Whether its sentence has an equals sign or another relation."""
+        """Whether its sentence has an equals sign or another relation, or the text is a formula."""
         return self.line.in_equation[self.at]
 
     @property
@@ -126,7 +131,10 @@ class Place:
 
 
 def is_operand(token: Token | None) -> bool:
-    """Returns whether a token is an operand, to the left of a sign: a number, a variable or a single letter."""
+    """Returns whether a token is an operand or its end: a number, a variable, a suffix, a single letter or its mark.
+
+    False for None.
+    """
     if token is None:
         return False
     is_letter = token.kind == "word" and (len(token.text) == 1 or token.text in OVER_LETTERS)

@@ -27,7 +27,11 @@ _IONS: Final = (
 
 
 def spell_compound(text: str) -> str:
-    """Returns the letters and counts of a chemical formula in words: "H2SO4" is "H two S O four"."""
+    """Returns the letters and counts of a chemical formula in words: "H2SO4" is "H two S O four".
+
+    Raises:
+        Unspeakable: `code`: a count begins with 0.
+    """
     spoken: list[str] = []
     for piece in re.findall(rf"{_ELEMENT}|\d+", text):
         if piece.startswith("0"):

@@ -127,7 +127,7 @@ are counts."""
 
 
 def is_year(match: Match) -> bool:
-    """Returns whether matched digits are a year, by the text on both sides; only four digits up to 2049 are."""
+    """Returns whether matched digits are a year, by the text on both sides; only 1001 to 2049 may be."""
     if not re.fullmatch(r"1\d\d\d|20[0-4]\d", match[0]):
         return False
     left, right = get_text_before(match), get_text_after(match)

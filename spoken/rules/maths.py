@@ -57,8 +57,10 @@ def _find_first_group(match: Match, start: int, count: int = 3) -> str | None:
 def read_exponent(exponent: str) -> Saying:
     """Returns what is said after a base: "squared", "to the power of minus four", "to the n plus one power".
 
+    A sign with at most one digit is the charge of an ion: "two plus".
+
     Raises:
-        Unspeakable: a fraction, a function or an equation.
+        Unspeakable: a fraction, a function, an equation or the ending of an ordinal ("th").
     """
     exponent = exponent.strip()
     if re.fullmatch(r"(?:- ?|\+)?(?:\d+(?:\.\d+)?|[A-Za-z])", exponent):

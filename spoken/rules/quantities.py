@@ -50,7 +50,7 @@ def _spell_parts(top: int, bottom: int) -> str:
 
 
 def _read_fraction(match: Match) -> str:
-    """Reads "3/4", "2 1/2" or "7/12 %" as parts or as one number over the other.
+    """Reads "3/4", "2 1/2" or "7/12 %" as parts or as one number over the other ("divided by" before "=").
 
     Raises:
         Unspeakable: it has leading zeros, or a whole number before a fraction that is not less than one.

@@ -50,7 +50,7 @@ class Rule:
     expected: str
 
     def rewrite(self, text: TracedText) -> TracedText:
-        """Returns the text with each match rewritten."""
+        """Returns the text with each match rewritten; the rule is recorded if there is a match."""
         made = text.sub(self.pattern, lambda match: str(self.reading(match)))
         if made is not text:
             record_fired_rule(self.name)
@@ -92,7 +92,7 @@ _ABOUT: ContextVar[str] = ContextVar("what a text is about", default="")
 
 @contextmanager
 def use_topic(text: str) -> Iterator[None]:
-    """Adds a text to the topic of all texts that are read in a `with` block.
+    """Adds a text to the topic of all texts that are read in a `with` block; a nested block replaces it.
 
     The topic of a short text, such as an option, decides how it is read: whether "30 C" are degrees.
     """
@@ -114,7 +114,10 @@ _FIRED: ContextVar[set[str] | None] = ContextVar("rules that fired", default=Non
 
 @contextmanager
 def record_fired_rules() -> Iterator[set[str]]:
-    """Yields a set, to which the names of all rules are added that read or rewrite something in the `with` block."""
+    """Yields a set, to which the names of all rules are added that read, rewrite or refuse something in the block.
+
+    Readings of signs are added too, such as "+ as 'plus'". Inside a nested block, only the set of that block grows.
+    """
     fired = set[str]()
     token = _FIRED.set(fired)
     try:
@@ -124,7 +127,7 @@ def record_fired_rules() -> Iterator[set[str]]:
 
 
 def record_fired_rule(name: str) -> None:
-    """Records that the rule of this name has read or rewritten something, if a `record_fired_rules` block is active."""
+    """Adds the name of a rule to the set of the innermost active `record_fired_rules` block, if there is one."""
     if (fired := _FIRED.get()) is not None:
         fired.add(name)
 

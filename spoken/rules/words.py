@@ -74,6 +74,8 @@ def is_plain(word: str) -> bool:
 def _read_word(match: Match) -> str:
     """Reads a word as it is, but abbreviations, units and compounds in full, and unpronounceable ones by letters.
 
+    Words in capitals for emphasis (`EMPHASISED`) become lower case.
+
     Raises:
         Unspeakable: it has a letter three times in a row, or looks like two words without their space.
     """

@@ -49,7 +49,10 @@ def _wrap_in_braces(script: str) -> str:
 
 
 def strip_accents(text: TracedText) -> TracedText:
-    """Returns a text with letters without accents, except "Å" by itself, which is a unit."""
+    """Returns a text without the accents of common letters (`_ACCENTED`) and without ligatures.
+
+    "Å" by itself is kept, as it is a unit, and so are letters with rarer marks.
+    """
     text = text.sub(r"Å (?=ngstr)|Å(?=[^\W\d_])|(?<=[^\W\d_])Å", "A")
     folded = {char: unicodedata.normalize("NFD", char)[0] for char in set(text.text) & _ACCENTED - {"Å"}}
     return text.translate({**folded, **_LIGATURES})

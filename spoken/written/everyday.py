@@ -1,4 +1,4 @@
-"""Rewrites dates, times, sizes, addresses and lists of people and chat models to the one form that the rules read.
+"""Rewrites dates, times, sizes, addresses and lists, as people and chat models write them, to the form of the rules.
 
 Chat answers have more of them than question sets, so these rules are kept though they apply to few rows of those.
 """
@@ -43,7 +43,10 @@ def _rewrite_range(match: Match) -> str:
 
 
 def _rewrite_date(match: Match) -> str:
-    """Rewrites "12/25/2020" as "December 25, 2020"; dates with two possible readings, like "5/6/2020", are kept."""
+    """Rewrites "12/25/2020" and "2020-12-25" as "December 25, 2020", and "25/12/2020" as "25 December 2020".
+
+    Dates with two possible readings, like "5/6/2020", are kept.
+    """
     if match["iso"]:
         year, month, day = map(int, match[0].split("-"))
     else:
@@ -65,7 +68,10 @@ def _make_parts_rewriting(large: str, small: str) -> Callable[[Match], str]:
 
 
 def _rewrite_height(match: Match) -> str:
-    """Rewrites feet and inches: 5'10" as "five foot ten", other lengths as "20 feet 3 inches"."""
+    """Rewrites feet and inches: 5'10" as "five foot ten", other lengths as "20 feet 3 inches".
+
+    Those with 12 inches or more are kept.
+    """
     feet, inches = int(match[1]), int(match[2])
     if inches >= 12:
         return match[0]

@@ -117,7 +117,7 @@ class _LatexRenderer:
         """Renders a root, or a mark over a letter, with its arguments.
 
         Raises:
-            Unspeakable: it is another command, or a mark over more than two characters.
+            Unspeakable: it is another command, a root above the fourth, or a mark over more than two characters.
         """
         if name == "sqrt" and given:
             index = given[0].text.strip("[] ") if len(given) == 2 else ""
@@ -151,7 +151,7 @@ def convert_latex(text: TracedText) -> TracedText:
     """Returns a text with its LaTeX as plain signs: "(a+b)/2"; a text without backslashes is returned unchanged.
 
     Raises:
-        Unspeakable: `formula`: commands without a reading, matrices, LaTeX that does not parse.
+        Unspeakable: `formula`: commands without a reading, matrices, products of vectors, LaTeX that does not parse.
     """
     if "\\" not in text.text:
         return text

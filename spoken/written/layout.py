@@ -50,7 +50,10 @@ def _rewrite_inches(match: Match) -> str:
 
 
 def _remove_initials(match: Match) -> str:
-    """Rewrites "positron emission tomography (PET)" without its abbreviation, unless the text uses that again."""
+    """Rewrites "positron emission tomography (PET)" without its abbreviation.
+
+    It is kept if its letters are not in the words before it, in order, or if the text uses it again.
+    """
     is_short = re.search(rf"\b{'.*'.join(match[2].lower())}", match[1].lower())
     is_used_again = re.search(rf"\b{match[2]}", match.string[match.end() :]) is not None
     return match[0] if is_short is None or is_used_again else match[1]

@@ -30,7 +30,7 @@ def normalise(written: TracedText) -> TracedText:
     """Returns a written text in the notation that the rules read: straight quotes, plain letters, no LaTeX, one line.
 
     Raises:
-        Unspeakable: broken text, markup, a table, or LaTeX without a reading.
+        Unspeakable: broken text, markup, a table, LaTeX without a reading, or a number of 25 digits or more.
     """
     if broken := _UNREADABLE.search(written.text.replace("\t", " ").replace("\r", " ")):
         raise Unspeakable("symbol", written.text[max(0, broken.start() - 10) : broken.end() + 10])

@@ -37,8 +37,9 @@ class TracedText:
     def make_replacement(self, start: int, end: int, new: str) -> "TracedText":
         """Returns `new` alone as a traced text, which is to replace the characters `[start, end)`.
 
-        Characters of the old text that `new` keeps, at its start, at its end or as one run, keep their origin; the
-        other ones get all of the old span.
+        Characters of the old text that `new` keeps, at its start, at its end or as one run, keep their origin. The
+        others get the span of the characters that they replace, of all old characters if they are only inserted, or,
+        as spaces around one run, that of the run's first or last character.
         """
         old = self[start:end]
         if not new or not old.text:

@@ -45,7 +45,11 @@ class CoquiSynthesiser:
         self._length_scale = getattr(self._api.synthesizer.tts_model, "length_scale", 1.0)
 
     def describe(self, arguments: dict[str, Any], sound: bytes) -> tuple[dict[str, Any], bytes]:
-        """Returns the voices with their digests, digests of the model's files, its licence and its limits."""
+        """Returns `voices`, `files` (digests of the model's files), `licence`, `has_speed` and `max_chars`.
+
+        `voices` are the recordings to clone with their digests, or, if there are none, the model's speakers, whose
+        digests are their names.
+        """
         speakers = [] if self._wavs else (self._api.speakers or [])
         voices = {name: _digest_model(Path(path)) for name, path in self._wavs.items()} | {
             name: name for name in speakers
@@ -65,10 +69,10 @@ class CoquiSynthesiser:
     def synthesise(self, arguments: dict[str, Any], sound: bytes) -> tuple[dict[str, Any], bytes]:
         """Synthesises `text` by `voice` (empty: the model's only one) at `speed`; returns audio and its sample rate.
 
-        The silence that the API appends is removed, and sentences are faded in and out to avoid clicks.
+        Silence at the end is removed, and audio is faded at the silences between sentences to avoid clicks.
 
         Raises:
-            EngineRefusal: there is nothing to say in the text, or the model gives no sound for it.
+            EngineRefusal: there is nothing to say in the text, the model gives no sound for it, or it lacks the speed.
         """
         text, voice = arguments["text"], arguments["voice"]
         if not _SPEAKABLE.search(text):
@@ -139,7 +143,11 @@ def _fade_sentences(samples: Any, heard: Any, rate_hz: int) -> Any:
 
 
 def _choose_language(api: Any, wanted: str) -> str | None:
-    """Returns the language argument, which must be None for models of a single language."""
+    """Returns the language argument, which must be None for models of a single language.
+
+    Raises:
+        EngineRefusal: the model has several languages, but not the wanted one.
+    """
     if not api.is_multi_lingual:
         return None
     if wanted not in api.languages:
@@ -156,7 +164,7 @@ def _find_licence(models: dict[str, Any], name: str) -> str:
 
 
 def _digest_model(path: Path) -> str:
-    """Computes the SHA-256 of a file, or of a model's folder: names and contents."""
+    """Computes one SHA-256 over the name and content of a file, or of each file below a model's folder."""
     files = sorted(path.rglob("*")) if path.is_dir() else [path]
     digest = hashlib.sha256()
     for file in files:

@@ -34,7 +34,10 @@ class WhisperRecogniser:
         self.transcribe({}, noise.tobytes())
 
     def transcribe(self, arguments: dict[str, Any], sound: bytes) -> tuple[dict[str, Any], bytes]:
-        """Transcribes audio (16 kHz) at temperature 0, each recording independently; returns its text and no audio."""
+        """Transcribes audio (16 kHz) at temperature 0; returns its text and no audio.
+
+        The model does not see the text of earlier windows of the audio.
+        """
         samples = np.frombuffer(sound, dtype="<f4")
         segments, _ = self._model.transcribe(
             samples, **self._how, temperature=0.0, condition_on_previous_text=False, without_timestamps=True

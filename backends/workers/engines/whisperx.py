@@ -51,8 +51,10 @@ class Wav2Vec2Aligner:
     def align(self, arguments: dict[str, Any], sound: bytes) -> tuple[dict[str, Any], bytes]:
         """Returns start, end (seconds) and score of each of `words` in the audio (16 kHz).
 
-        whisperx guesses the time of a word that it cannot align from the neighbouring words; such a word has no score
-        and is refused (`EngineRefusal`), like a word of which the model knows no letter.
+        whisperx guesses the time of a word that it cannot align from the neighbouring words; such a word has no score.
+
+        Raises:
+            EngineRefusal: a word has no score, the model knows none of its letters, or whisperx returns other words.
         """
         words, known = arguments["words"], self._metadata["dictionary"]
         if unknown := [word for word in words if not any(letter in known for letter in word.lower())]:
