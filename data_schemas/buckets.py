@@ -140,25 +140,22 @@ class Bucket(Store):
     def translate_errors(self, path: str, doing: str) -> Iterator[None]:
         """Converts errors of the bucket's client in the block to a `StoreError`: `Cannot DOING ADDRESS/PATH`, and why.
 
-        A `FileNotFoundError` and errors of this project are not converted.
+        Errors of this project are not converted, and neither is a `FileNotFoundError` unless a file is read.
         """
         try:
             yield
-        except (KameError, FileNotFoundError):
+        except KameError:
             raise
+        except FileNotFoundError as error:
+            if doing != "read":
+                raise
+            raise StoreError(f"{self.address}/{path} does not exist.", "Run the command that makes it.") from error
         except Exception as error:  # these clients raise errors of many libraries
             why = str(error).partition("\n")[0].rstrip(".") or type(error).__name__
             raise StoreError(
                 f"Cannot {doing} {self.address}/{path}: {why}.",
                 "Check the network, the address and the credentials, and run the same command again.",
             ) from error
-
-    def read_bytes(self, path: str) -> bytes:
-        """See `Store.read_bytes`."""
-        try:
-            return super().read_bytes(path)
-        except FileNotFoundError as error:
-            raise StoreError(f"{self.address}/{path} does not exist.", "Run the command that makes it.") from error
 
 
 def _get_state(info: dict[str, Any]) -> str:

@@ -6,7 +6,8 @@ resumed by running it again. Each commit names its parent, so of two concurrent 
 """
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
@@ -203,11 +204,22 @@ def _hash_content(file: HubFile) -> str:
     """
     if isinstance(file.content, bytes):
         return hashlib.sha256(file.content).hexdigest()
-    try:
+    with _translate_read_errors(file.content):
         return ids.compute_sha256(file.content)
-    except OSError as error:
-        raise StoreError(f"{file.content} cannot be read: {error}.", "Check its permissions and the disk.") from error
 
 
 def _read_content(file: HubFile) -> bytes:
-    return file.content if isinstance(file.content, bytes) else file.content.read_bytes()
+    """Returns the current content; raises `StoreError` if the file cannot be read."""
+    if isinstance(file.content, bytes):
+        return file.content
+    with _translate_read_errors(file.content):
+        return file.content.read_bytes()
+
+
+@contextmanager
+def _translate_read_errors(file: Path) -> Iterator[None]:
+    """Converts an `OSError` in the block to a `StoreError` that names the file."""
+    try:
+        yield
+    except OSError as error:
+        raise StoreError(f"{file} cannot be read: {error}.", "Check its permissions and the disk.") from error

@@ -14,6 +14,7 @@ from prefect.client.schemas.actions import (
     WorkPoolCreate,
     WorkPoolUpdate,
 )
+from prefect.client.schemas.objects import FlowRun
 from prefect.exceptions import ObjectAlreadyExists, ObjectNotFound
 from prefect.states import Cancelling
 from prefect.utilities.callables import parameter_schema
@@ -100,24 +101,28 @@ def end_lost_runs(client: SyncPrefectClient) -> None:
 
     It is called while no worker of this server runs, so their processes are gone.
     """
-    for run in read_runs_at_work(client):
-        if run.work_pool_name in POOLS:  # not one that another command runs in its own process
-            end_run(client, run)
+    for run in _read_runs_of_pools(client):
+        end_run(client, run)
 
 
 def stop_runs(client: SyncPrefectClient, report: Callable[[int], None]) -> None:
-    """Cancels the active runs of this project's flows, and waits until all have ended, at most `STOP_S`.
+    """Cancels the active runs of the work pools, and waits until all have ended, at most `STOP_S`.
 
     Args:
         report: called once with the number of runs, before they are cancelled; not called if there are none.
     """
-    if runs := read_runs_at_work(client):
+    if runs := _read_runs_of_pools(client):
         report(len(runs))
     for run in runs:
         client.set_flow_run_state(run.id, Cancelling(message="kame up was ended"))
     until = time.monotonic() + STOP_S
-    while time.monotonic() < until and read_runs_at_work(client):
+    while time.monotonic() < until and _read_runs_of_pools(client):
         time.sleep(0.5)
+
+
+def _read_runs_of_pools(client: SyncPrefectClient) -> list[FlowRun]:
+    """Reads the active runs of the work pools, without those that another command runs in its own process."""
+    return [each for each in read_runs_at_work(client) if each.work_pool_name in POOLS]
 
 
 def _make_schema(config: type) -> dict[str, Any]:

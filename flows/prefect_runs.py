@@ -50,6 +50,7 @@ from dashboard.runs import (
     SchedulerGoneError,
     State,
 )
+from data_schemas.errors import ConfigError
 from data_schemas.rates import Figure
 from flows.automations import PREFIX, list_automations, train_after_refresh
 from flows.prefect_client import connect
@@ -233,10 +234,13 @@ class PrefectRuns:
         It replaces an earlier one of the same dataset; see `flows.automations.train_after_refresh`.
 
         Raises:
-            ConfigError: the server has no deployment of trainings.
+            RefusedRunError: the server has no deployment of trainings.
         """
         with self._translate_errors("deployment train/train"):
-            train_after_refresh(self._client, dataset, settings)
+            try:
+                train_after_refresh(self._client, dataset, settings)
+            except ConfigError as error:
+                raise RefusedRunError(error.what, error.remedy) from error
 
     def list_automations(self) -> list[str]:
         """Returns the names of this project's active automations, sorted and without their common prefix."""
@@ -314,11 +318,13 @@ class PrefectRuns:
         If the limit is not reached, it waits for a worker, and no runs are returned.
         """
         limit = self._client.read_work_pool(pool).concurrency_limit if pool else None
+        if limit == 0:
+            return f"a concurrency limit above 0 of the work pool {pool}", []
         if limit is not None:
             at_work = self._client.read_flow_runs(
                 work_pool_filter=WorkPoolFilter(name=WorkPoolFilterName(any_=[pool])),
                 flow_run_filter=FlowRunFilter(state=_filter_states(["pending", "running", "cancelling"])),
-                limit=max(1, limit),
+                limit=limit,
             )
             if len(at_work) >= limit:
                 blockers = [Blocker(str(each.id), each.name, self._kinds.get(each.flow_id, "")) for each in at_work]

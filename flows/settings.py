@@ -200,10 +200,10 @@ def _set_nested(settings: Any, path: Sequence[str], value: Any) -> None:
         settings[key] = value
         return
     there = settings[key] if isinstance(key, int) else settings.get(key)
-    if rest and not isinstance(there, Mapping | list | None):
-        raise ConfigError(
-            f"{name} is a single value, so it has no {'.'.join(path)}.", f"Set {name} itself, or correct the name."
-        )
+    if not isinstance(there, Mapping | list | None):
+        inner = ".".join(path if rest else [name, *list(value)[:1]])
+        fault = f"{name} is a single value, so it has no {inner}."
+        raise ConfigError(fault, f"Set {name} itself, or correct the name.")
     section = settings[key] = list(there) if isinstance(there, list) else dict(there or {})
     for inner, each in [(rest, value)] if rest else [([str(key)], each) for key, each in value.items()]:
         _set_nested(section, inner, each)

@@ -201,7 +201,7 @@ class ReplyCache:
     def forget(self, request_ids: Iterable[str]) -> None:
         """Deletes the answers to some requests, which may contain what a user said, from the file.
 
-        They are overwritten there when SQLite's log is written back, at the latest by the last `close`.
+        Another process that is reading the file at this moment delays this until its last `close`.
         """
         bounds = [
             (each, f"{each}g") for each in request_ids
@@ -209,6 +209,7 @@ class ReplyCache:
         with self._translate_errors():
             self._connection.execute("PRAGMA secure_delete = ON")
             self._connection.executemany("DELETE FROM replies WHERE key >= ? AND key < ?", bounds)
+            self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")  # the log of changes holds them until then
 
     def run(self, statement: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """Executes an SQL statement on the other tables and returns its rows; changes are on disk when it returns."""

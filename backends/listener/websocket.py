@@ -144,13 +144,17 @@ class WebsocketEar:
             self._task = asyncio.create_task(self._keep_connected())
 
     def _take(self, pcm: bytes) -> None:
-        """Adds audio to the turn that is being said."""
+        """Adds audio to the turn that is being said; does nothing after `close`."""
+        if self._sender.is_closed:
+            return
         self._turns[-1].pcm.append(pcm)
         self._turns[-1].keep_newest()
         self._has_news.set()
 
     def _end(self) -> None:
-        """Ends the turn, starts the timeout of its last words, and begins the next one."""
+        """Ends the turn, starts the timeout of its last words, and begins the next one; nothing after `close`."""
+        if self._sender.is_closed:
+            return
         turn = self._turns[-1]
         turn.has_ended = True
         turn.deadline = asyncio.get_running_loop().call_later(self._options.final_timeout_s, self._give_up, turn)

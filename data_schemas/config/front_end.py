@@ -1,5 +1,6 @@
 """From datasets to a registered checkpoint: the parameters of `kame train` and of the Prefect flow `train`."""
 
+from math import inf
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple, Self
 
@@ -253,8 +254,8 @@ class FrontEndConfig(Config):
         """Checks that there are datasets with weights above 0, and that pretrained weights keep their codec."""
         if not self.datasets:
             raise ValueError("datasets: name at least one folder")
-        if any(each.weight <= 0 for each in self.shares):
-            raise ValueError("datasets: a weight must be greater than 0")
+        if not all(0 < each.weight < inf for each in self.shares):
+            raise ValueError("datasets: a weight must be a number greater than 0")
         begun = PRESETS[self.preset].begins_with
         if "init_from" in begun and self.codec != begun["codec"]:
             raise ValueError(f"codec: {self.preset} requires the codec {begun['codec']!r}; choose it")

@@ -126,8 +126,9 @@ class OracleFeedConfig(Config):
 
     @property
     def comes_at_once(self) -> bool:
-        """Whether no oracle has gaps or is shifted to the right; jitter and held answers are not considered."""
-        return self.slow_share == 0 and (self.shift_probability == 0 or self.left_share == 1)
+        """Whether no oracle arrives later than recorded, as a whole or with gaps in it."""
+        is_moved = self.jitter_frames > 0 or self.guesses == "hold" or self.slow_share > 0
+        return not is_moved and (self.shift_probability == 0 or self.left_share == 1)
 
     @model_validator(mode="after")
     def _check_order(self) -> Self:

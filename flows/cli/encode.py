@@ -47,21 +47,22 @@ def encode(
         from data_schemas.config.encode import EncodeConfig
         from data_schemas.reader import DatasetReader
         from flows.cli.progress import show_count
-        from flows.settings import parse_settings
+        from flows.settings import parse_settings, validate_settings
         from kame_model.encode.run import encode_dataset
 
         given = {**parse_settings(codec_option, "--codec-option"), "path": codec_path, "device": device}
-        config = EncodeConfig(
-            dataset=folder,
-            out=out,
-            oracle_version=oracle_version,
-            codec=codec,
-            codec_options={name: value for name, value in given.items() if value is not None},
-            tokenizer=tokenizer,
-            workers=workers,
-            window_s=window_s,
-            codes_from=codes_from,
-        )
+        settings = {
+            "dataset": folder,
+            "out": out,
+            "oracle_version": oracle_version,
+            "codec": codec,
+            "codec_options": {name: value for name, value in given.items() if value is not None},
+            "tokenizer": tokenizer,
+            "workers": workers,
+            "window_s": window_s,
+            "codes_from": codes_from,
+        }
+        config = validate_settings(EncodeConfig, settings)
         n_dialogues = DatasetReader(folder).manifest.counts.dialogues
         with show_count("encoding", n_dialogues, quiet=as_json) as advance:
             manifest = encode_dataset(config, advance)

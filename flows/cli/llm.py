@@ -70,20 +70,21 @@ def serve(
     """Start a chat model's server with prefix caching, print its base URL when it is ready, and stop it on Ctrl-C."""
     with report_errors(as_json):
         from data_schemas.config import ChatConfig
+        from flows.settings import validate_settings
 
         of_llamacpp = {"--slots": slots, "--context": context}
         of_vllm = {"--revision": revision, "--executable": executable, "-- ARGS": serve_args or None}
         _check_engine_options(engine, {"llamacpp": of_llamacpp, "vllm": of_vllm})
-        config = ChatConfig(
-            engine=engine,
-            model=model,
-            port=port,
-            n_slots=slots or N_SLOTS,
-            revision=revision,
-            serve_args=serve_args or [],
-        )
-        if context is not None:
-            config = config.model_copy(update={"n_context": context})
+        settings = {
+            "engine": engine,
+            "model": model,
+            "port": port,
+            "n_slots": slots or N_SLOTS,
+            "n_context": context,
+            "revision": revision,
+            "serve_args": serve_args or None,
+        }
+        config = validate_settings(ChatConfig, {name: each for name, each in settings.items() if each is not None})
         chosen = _make_engine(config, executable)
         typer.echo(
             f"kame: starting {engine} with {chosen.describe().model}; the first time, the model may be downloaded.",

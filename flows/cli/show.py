@@ -1,6 +1,7 @@
 """Dialogues, figures and faults for the terminal, as Rich tables and time lines that a console prints."""
 
 from collections.abc import Sequence
+from math import inf
 
 from rich.console import Console, Group, RenderableType
 from rich.panel import Panel
@@ -33,11 +34,13 @@ def render_figures(found: Figures) -> RenderableType:
 def render_dialogue(row: Dialogue, oracle: OracleRow | None) -> RenderableType:
     """Makes a table of a dialogue: its words on a time line, with the oracle events beside them, below its head."""
     lines = Table("time, s", "frame", "who", "said", "oracle", show_edge=False)
-    events = list(oracle.events) if oracle else []
     for turn in row.turns:
-        for utterance in turn.utterances:
+        left = [event for event in oracle.events if event.turn_index == turn.turn_index] if oracle else []
+        starts_s = [utterance.words[0].start_s if utterance.words else inf for utterance in turn.utterances[1:]]
+        for utterance, next_s in zip(turn.utterances, [*starts_s, inf], strict=True):
             spans = [(word.start_s, word.word) for word in utterance.words]
-            own = [event for event in events if event.turn_index == turn.turn_index]
+            own = [event for event in left if event.t_s < next_s]
+            left = left[len(own) :]
             for start_s, said, event in _group_words(spans, own):
                 shown = _format_event(event) if event else ""
                 lines.add_row(f"{start_s:.2f}", str(find_event_frame(start_s)), SPEAKER[turn.speaker], said, shown)

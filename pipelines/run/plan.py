@@ -212,9 +212,10 @@ def _make_parts(members: Sequence[Member], recipes: Mapping[str, Recipe], runner
 
 
 def _check_disk_space(config: RefreshConfig, parts: Sequence[Part], store: Store) -> None:
-    """Raises `StoreError` if the disk has less than `BYTES_PER_DIALOGUE` for each item without mixed dialogues."""
+    """Raises `StoreError` if the disk has less than `BYTES_PER_DIALOGUE` for each dialogue that is not mixed yet."""
     runner = Runner(store)
-    n_new = sum(part.n_items for part in parts if runner.read_record(part, MIXING) is None)
+    n_items = sum(part.n_items for part in parts if runner.read_record(part, MIXING) is None)
+    n_new = round(n_items * config.variants)
     free, needed = shutil.disk_usage(config.out).free, n_new * BYTES_PER_DIALOGUE
     if free < needed:
         raise StoreError(

@@ -45,8 +45,8 @@ def choose_options(quiz: Quiz, room: int, config: ScriptConfig, rng: random.Rand
     """Chooses options to be read out: the right one and randomly drawn wrong ones; None if too few can be read out.
 
     They are in random order, but a closing answer is last ("none of these"); "all of these" needs all other options.
-    There are `max_spoken_options` at most, and none is added to two or more that have more than `_ENOUGH_WORDS` words;
-    neither limit applies beside "all of these".
+    There are `max_spoken_options` at most, and none is added to two or more that have more than `_ENOUGH_WORDS` words,
+    except beside "all of these".
 
     Args:
         room: maximum number of words of all of them.
@@ -58,6 +58,8 @@ def choose_options(quiz: Quiz, room: int, config: ScriptConfig, rng: random.Rand
     if n_words is None:
         return None
     needs_all = quiz.closing == "all of these"
+    if needs_all and len(quiz.wrong) >= config.max_spoken_options:
+        return None
     total = room
     room -= n_words
     picked: list[str] = []

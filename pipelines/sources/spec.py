@@ -103,9 +103,9 @@ class SourceSpec:
         return {**row, **{ours: value_of(row, theirs) for ours, theirs in self.renamed.items()}}
 
     def list_file_columns(self) -> tuple[str, ...]:
-        """Returns the columns that are read, with the names of the file; of `a.b`, only the column `a`."""
-        ours = (*self.columns, *self.more_columns)
-        return tuple(self.renamed.get(name, name).split(".")[0] for name in ours)
+        """Returns the columns that are read, with the names of the file; for `a.b`, this name and the column `a`."""
+        theirs = [self.renamed.get(name, name) for name in (*self.columns, *self.more_columns)]
+        return tuple(dict.fromkeys(part for name in theirs for part in (name, name.split(".")[0])))
 
 
 def value_of(row: Row, column: str) -> Any:
@@ -136,7 +136,7 @@ def text_of(row: Row, column: str) -> str:
 def optional_text(row: Row, column: str) -> str | None:
     """Returns the text of a column, or a whole number as text; None if it is missing, empty or of another type."""
     value = value_of(row, column)
-    return str(value).strip() or None if isinstance(value, str | int) else None
+    return str(value).strip() or None if isinstance(value, str | int) and not isinstance(value, bool) else None
 
 
 def chosen(options: tuple[str, ...], letter: str) -> int:

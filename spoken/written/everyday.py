@@ -51,7 +51,7 @@ def _rewrite_date(match: Match) -> str:
         year, month, day = map(int, match[0].split("-"))
     else:
         month, day, year = map(int, match[0].split("/"))
-    if day <= len(MONTH_NAMES) < month <= 31:
+    if not match["iso"] and 0 < day <= len(MONTH_NAMES) < month <= 31:
         return f"{month} {MONTH_NAMES[day - 1]} {year}"
     is_sure = 0 < month <= len(MONTH_NAMES) and 0 < day <= 31 and (match["iso"] or day > len(MONTH_NAMES))
     return f"{MONTH_NAMES[month - 1]} {day}, {year}" if is_sure else match[0]

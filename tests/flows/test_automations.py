@@ -209,6 +209,10 @@ def test_a_second_run_of_the_gpu_waits_until_the_first_has_ended(client: SyncPre
     assert due() == {second}, "one that crashed holds its place no longer"
     shown = PrefectRuns(str(client.api_url)).read_run(str(second))
     assert (shown.waits_for, list(shown.blockers)) == ("a worker of the work pool gpu", [])
+    client.update_work_pool("gpu", WorkPoolUpdate(concurrency_limit=0))
+    shown = PrefectRuns(str(client.api_url)).read_run(str(second))
+    assert (shown.waits_for, list(shown.blockers)) == ("a concurrency limit above 0 of the work pool gpu", [])
+    client.update_work_pool("gpu", WorkPoolUpdate(concurrency_limit=1))
 
 
 @pytest.mark.parametrize(("has_gpu", "pool"), [(False, "local"), (True, "gpu")])

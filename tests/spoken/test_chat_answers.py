@@ -57,6 +57,8 @@ LEFT_OUT = [
     "Go to Settings > Privacy.",
     "He ran it in 2:01:09.",
     "It rained on 5/6/2020.",
+    "It rained on 25/00/2020.",
+    "It rained on 2020-25-12.",
     "The Japanese word is 猫.",
     "It grew in 2019/20.",
     'He called it 7/8".',

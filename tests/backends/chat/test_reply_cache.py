@@ -199,6 +199,6 @@ def test_forgotten_answers_are_gone_from_the_file(tmp_path: Path) -> None:
             cache.put(key, StoredReply(f"the secret {number}", 1, 0, 1), ENDPOINT)
         cache.forget([make_request_id(keys[1]), "00000"])
         assert [cache.get(key) is not None for key in keys] == [True, False, True]
-    content = path.read_bytes()
+        content = b"".join(each.read_bytes() for each in tmp_path.iterdir())
     assert b"the secret 0" in content
     assert b"the secret 1" not in content

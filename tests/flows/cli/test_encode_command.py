@@ -52,6 +52,7 @@ def test_json_for_programs(arguments: list[str], tmp_path: Path) -> None:
         ("--codec-path", "/nowhere", 2, "does not take these options"),
         ("--codec-option", "card=1", 2, "does not take these options: card"),
         ("--oracle-version", "other", 6, "no oracles of version 'other'"),
+        ("--window-s", "1e9", 2, "window_s: Input should be less than"),
         ("--tokenizer", "/nowhere.model", 4, "The vocabulary /nowhere.model cannot be read"),
     ],
 )

@@ -1,6 +1,7 @@
 """What people see: every word, every event, every figure; texts with brackets as they are."""
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -34,6 +35,18 @@ def test_a_dialogue_shows_each_word_once_and_each_event_once(shown: tuple[AudioD
     said = " ".join(cells[3].strip() for cells in table).split()
     assert said == [word.word for turn in row.turns for each in turn.utterances for word in each.words]
     assert sum("level" in cells[4] for cells in table) == len(oracle.events)
+
+
+def test_an_event_is_shown_beside_the_utterance_in_which_it_is(shown: tuple[AudioDialogue, OracleRow]) -> None:
+    """A question in two breaths is two utterances of one turn."""
+    row, oracle = shown
+    turn = next(each for each in row.turns if each.turn_index == oracle.events[0].turn_index)
+    whole = turn.utterances[0]
+    half = len(whole.words) // 2
+    parts = [replace(whole, words=whole.words[:half]), replace(whole, words=whole.words[half:])]
+    turns = tuple(replace(each, utterances=tuple(parts)) if each is turn else each for each in row.turns)
+    text = seen(show.render_dialogue(replace(row, turns=turns), oracle), 400)
+    assert [f"{event.t_s:.2f}" for event in oracle.events] == re.findall(r"([\d.]+)s r=", text)
 
 
 def test_a_dialogue_without_oracles_is_shown_too(shown: tuple[AudioDialogue, OracleRow]) -> None:

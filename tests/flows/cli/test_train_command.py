@@ -108,6 +108,7 @@ def test_what_is_typed_goes_over_the_file_and_the_file_over_the_recipe(tmp_path:
         ("nano", "dialogues", {"data.datasets": []}, "no datasets are given"),
         ("nano", "dialogues", {"lora.rank": 4}, "init_from: adapters"),
         ("nano", "dialogues", {"optim.learning_rat": 1.0}, r"optim\.learning_rat: Extra inputs"),
+        ("nano", "dialogues", {"data.swap_share": {"a": 1}}, "swap_share is a single value, so it has no swap_share.a"),
         ("nano", "dialogues", {"data.swap_share": 1.5}, r"data\.swap_share: Input should be less than or equal to 1"),
     ],
 )

@@ -277,8 +277,9 @@ def test_a_vocabulary_of_other_pieces_or_texts_is_refused_before_anything_is_mad
 
 
 def test_parameters_are_checked_before_anything_runs() -> None:
-    with pytest.raises(ValidationError, match="a weight must be greater than 0"):
-        FrontEndConfig(datasets=["d=0"])
+    for weight in ("0", "nan", "inf"):
+        with pytest.raises(ValidationError, match="a weight must be a number greater than 0"):
+            FrontEndConfig(datasets=[f"d={weight}"])
     with pytest.raises(ValidationError, match="name at least one folder"):
         FrontEndConfig()
     with pytest.raises(ValidationError, match="max_steps"):

@@ -75,6 +75,8 @@ def test_all_of_the_above_is_asked_with_all_of_them_where_it_is_sure_what_stands
     exchange = made("What swims?", ("a pike", "a carp", "an eel", "All of the above"), 3)
     assert all(fish in exchange.question.text for fish in ("a pike", "a carp", "an eel", "or all of these"))
     assert exchange.answer.text == "All of them."
+    with pytest.raises(NotAskable, match="needs_options"):
+        made("What swims?", (*"pqrs", "All of the above"), 4)
     for options, index in ((("a pike", "All of the above", "a hen"), 1), ((*"pqrstu", "All of the above"), 6)):
         with pytest.raises(NotAskable, match="answer_refers_to_options"):
             made("What swims?", options, index)

@@ -119,3 +119,12 @@ def test_a_described_source_is_read_from_the_hub(tmp_path: Path) -> None:
     columns = ARC_MAP | {"options": "choices"}
     (item,) = read_items(SourceConfig(name="arc", columns=columns, options=there), None, SplitConfig()).items
     assert item.answer == "Mercury"
+
+
+def test_a_column_with_a_dot_in_its_name_is_read_from_the_hub(tmp_path: Path) -> None:
+    row = {each: value for each, value in ARC.items() if each != "question"} | {"the.question": ARC["question"]}
+    (tmp_path / "test.jsonl").write_text(json.dumps(row) + "\n", encoding="utf-8")
+    there: dict[str, str | int | float | bool] = {"hub_id": str(tmp_path), "hub_split": "test"}
+    columns = ARC_MAP | {"options": "choices", "question": "the.question"}
+    (item,) = read_items(SourceConfig(name="arc", columns=columns, options=there), None, SplitConfig()).items
+    assert item.question == ARC["question"]
