@@ -181,7 +181,8 @@ def count_weight_bytes(config: TrainConfig, model: FrontEnd) -> float:
 def count_copied_bytes(config: TrainConfig, model: FrontEnd) -> float:
     """Returns the memory of the bf16 copies of float32 matrices that autocast makes for a forward pass in one process.
 
-    With several processes, layers are gathered in bf16 (`estimate_memory` counts them), and nothing is copied.
+    It is 0 in other precisions, and embedding tables are not copied. With several processes it does not apply: layers
+    are then gathered in bf16 and nothing is copied (`estimate_memory` counts them).
     """
     if config.hardware.precision != "bf16-mixed":
         return 0.0
@@ -205,7 +206,8 @@ def estimate_training(
             change.
 
     Returns:
-        The time of each stage, the sum of these, and the memory of the stage that needs most.
+        The time of each stage, the sum of these, and the memory of one process in the stage that needs most. A time is
+        unknown if the device's speed is not known, or the processes cannot divide a step's micro-batches.
     """
     hours, least = list[Figure](), list[Figure]()
     for config in stages:
@@ -270,7 +272,11 @@ def _name_time(config: TrainConfig, device: str) -> tuple[str, str]:
 def _estimate_time(
     config: TrainConfig, model: FrontEnd, book: RateBook, device: str, n_devices: int, n_frames: float
 ) -> Figure:
-    """Estimates the time of one stage: frames times a measured rate, or operations divided by the device's speed."""
+    """Estimates the time of one stage: frames times a measured rate, or operations divided by the device's speed.
+
+    On a GPU without a measured rate, it is at least the time to launch the operations. It is limited to the stage's
+    `max_hours`, and unknown if the device's speed is not known.
+    """
     key, title = _name_time(config, device)
     if (found := book.find_cost("train", name_training(config), device)) is not None:
         cost, origin = found
@@ -346,7 +352,10 @@ def estimate_memory(
     n_devices: int,
     activation_bytes: float | None = None,
 ) -> Figure:
-    """Estimates the memory of one process: its share of the weights, and all activations of its micro-batch.
+    """Estimates the memory of one process: its share of the weights, all activations of its micro-batch, and copies.
+
+    Copies are those of `count_copied_bytes`, or with several shards two gathered layers and all weights outside the
+    layers. On a CPU, the measured memory of a process is added if it is known. Key and title of the figure are empty.
 
     Args:
         config: configuration of the training.

@@ -140,6 +140,7 @@ def export_run(
         ConfigError: vocabulary or codec are not those of the run, or `out` already exists.
         DatasetError: `run` is not a training run, or it has no checkpoint.
         StoreError: a checkpoint is damaged, or the folder cannot be written.
+        BackendError: vocabulary or codec cannot be loaded.
     """
     front_end, facts, saved = load_run(run, which)
     place = tokenizer or facts.config.tokenizer

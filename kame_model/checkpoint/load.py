@@ -48,6 +48,7 @@ class Checkpoint(NamedTuple):
 
         Raises:
             ConfigError: there is none, or its size does not match the model.
+            BackendError: it cannot be read, or is not compatible with Moshi.
             StoreError: its digest differs from the one in `kame.json`.
         """
         path = self.place.require_file(self.contents.tokenizer)
@@ -117,6 +118,9 @@ class Checkpoint(NamedTuple):
 
 def load_checkpoint(source: str | Path, device: torch.device | str = "cpu") -> Checkpoint:
     """Loads a front-end from an export of kame, KAME's release, or Moshi's release.
+
+    Its oracle embedding is always a table, and its text head is never tied, however it was trained. If the checkpoint
+    has no oracle, the table is a copy of the text embedding.
 
     Args:
         source: a folder, or `owner/name[@revision]` on the Hub.

@@ -179,7 +179,10 @@ class _Training:
 
     @torch.no_grad()
     def measure(self, data: _Frames, silence: int) -> float:
-        """Returns the accuracy of phonemes predicted from the codes, on 20 ms pieces; silence is not counted."""
+        """Returns the accuracy of phonemes predicted from the codes, on 20 ms pieces; silence is not counted.
+
+        It is NaN if all pieces are silence. The network of the phonemes stays in evaluation mode.
+        """
         self._phones.eval()
         batch = data.select(np.arange(len(data.mels))[None])
         points = self._encode(batch, noise=0.0)
@@ -195,7 +198,8 @@ class _Training:
 
         Args:
             batch: the examples.
-            noise: standard deviation of noise added to the normalised mels; 0: none.
+            noise: standard deviation of noise added to each normalised mel; one offset per example, with twice this
+                deviation, is added to all its mels. 0: none.
         """
         mels = self.net.normalise(torch.from_numpy(batch.mels).flatten(1, 2))
         mels = mels + noise * torch.randn_like(mels) + 2 * noise * torch.randn(len(mels), 1, 1)
@@ -259,7 +263,8 @@ class _Training:
     def _set_statistics(self) -> None:
         """Computes the network's means, scales and prosody entries from the data.
 
-        The data is changed in place: targets are normalised, and each prosody is replaced by its nearest entry.
+        The data is changed in place: the spectral lines among the targets are normalised, and each prosody is replaced
+        by its nearest entry.
         """
         data, net = self._data, self.net
         lines, is_loud = data.targets[..., :N_LINES], data.defined[..., 0] > 0

@@ -40,7 +40,7 @@ def draw_voices(readers: Sequence[DatasetReader], config: CodecLearnConfig) -> I
     more sound than `config.most_speech_s`, a seeded sample of at most about that duration is drawn.
 
     Raises:
-        DatasetError: a dialogue has no audio.
+        DatasetError: the audio of a dialogue is missing or of a wrong form (`get_channels`).
     """
     shares = {"A": {"A": 1.0}, "B": {"B": 1.0}, "AB": {"A": 1.0, "B": USER_SHARE}}[config.speakers]
     total_s = sum(shares.values()) * sum(reader.manifest.counts.audio_s for reader in readers)

@@ -54,6 +54,8 @@ class FedEvent(NamedTuple):
 def draw_fed_events(oracle: OracleTokens, config: OracleFeedConfig, step: int, draw: random.Random) -> list[FedEvent]:
     """Draws the events that are fed to a training example.
 
+    Events without tokens to feed, and those that the shift moves before the dialogue, are dropped.
+
     Args:
         oracle: all events of the speaker to learn, in the order of their frames.
         config: the probabilities.

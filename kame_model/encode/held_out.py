@@ -15,7 +15,9 @@ _N_NAMED = 3
 
 
 def check_held_out(trained: Sequence[DatasetReader], held_out: DatasetReader) -> None:
-    """Checks that no training dataset has an item or a question of the held-out one, except in its test split.
+    """Checks that no training dataset has an item or a question of the held-out one.
+
+    The test splits of the training datasets are not checked; the held-out dataset counts with all its splits.
 
     Raises:
         ConfigError: a dataset has some; the message names them.

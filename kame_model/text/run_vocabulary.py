@@ -24,6 +24,8 @@ TEXTS: Final = "tokenizer.json"
 def check_run_vocabulary(readers: Sequence[DatasetReader], n_pieces: int, out: str) -> None:
     """Checks that an existing vocabulary in a run's folder fits the run, before it is used.
 
+    Without a vocabulary nothing is checked, and without a record of its texts only its size is.
+
     Args:
         readers: the training datasets, each with its version of the oracles.
         n_pieces: the requested size of the vocabulary.

@@ -206,7 +206,7 @@ class StreamedText:
         return self._release(" ".join(words))
 
     def finish(self) -> list[int]:
-        """Ends the text and returns the tokens of its last word."""
+        """Ends the text and returns the tokens of its last word; empty if white space has already completed it."""
         return self._release(self._text)
 
     def _release(self, text: str) -> list[int]:

@@ -72,6 +72,7 @@ def train(config: TrainConfig, progress: Progress = SILENT, stop: threading.Even
     Raises:
         ConfigError: settings that do not fit together, or do not fit the run in this folder.
         DatasetError, StoreError: data or a checkpoint that cannot be read, or a full disk.
+        BackendError: the vocabulary or the initial weights cannot be read or downloaded.
         TrainingError: a loss or gradient is not finite.
     """
     if config.hardware.threads:
@@ -245,7 +246,7 @@ def _list_free_runs(
 def _draw_validation(
     config: TrainConfig, datasets: list[TokenDataset], kind: RowKind, n_examples: int
 ) -> list[ValidationExample]:
-    """Draws validation examples of a kind, by the run's seed."""
+    """Draws at most `n_examples` validation examples of a kind from all datasets, by the run's seed."""
     maker = ExampleMaker(datasets, config.data, config.seed)
     units = [
         unit
@@ -267,7 +268,7 @@ def _draw_validation(
 
 
 def _expand_path(place: str) -> str:
-    """Returns an absolute path, which is valid from any folder; the name of a repository on the Hub is unchanged."""
+    """Returns an existing path as an absolute one; anything else, such as a name on the Hub, is returned unchanged."""
     is_here = not place.startswith(HUB_PREFIX) and Path(place).exists()
     return str(Path(place).absolute()) if is_here else place
 

@@ -20,7 +20,7 @@ COLUMNS = ("right", "wrong", "none")
 """The oracles that the model gets. Positions count as fed if the right oracle is fed there, in all three."""
 
 Evaluation = dict[str, dict[str, float]]
-"""Figures by column: `loss` as it is trained, and the metrics of the loss in nats."""
+"""Figures by column: `loss` as it is trained, and the metrics of the loss: nats, and shares for those in `_right`."""
 
 
 class Evaluator:
