@@ -390,7 +390,8 @@ def estimate_memory(
 def estimate_callers(preset: str, book: RateBook, device: str) -> Figure:
     """Estimates the number of concurrent callers in real time on one device; unknown if no step was measured there.
 
-    Numbers of callers above those measured are extrapolated linearly, if all that were measured are in time.
+    Callers are in time if a step takes at most the share `LimitsConfig.budget_share` of a frame. Above the largest
+    number that was measured, times are extrapolated linearly, if that number is in time.
     """
     key, title = f"callers.{preset}.{device}", f"concurrent callers of {preset} on one {device}"
 

@@ -142,7 +142,7 @@ def _concatenate(frames: Sequence[_Frames]) -> _Frames:
 
 
 class _Training:
-    """Networks in training, and the running sums of the codebook."""
+    """Networks in training, and the running sums of the codebook. The data is changed in place (`_set_statistics`)."""
 
     def __init__(self, data: _Frames, n_phones: int, config: NeuralCodecConfig) -> None:
         self._data, self._config, self._n_phones = data, config, n_phones

@@ -67,7 +67,8 @@ class FrontEnd(nn.Module):
         lm_kwargs: the keyword arguments that `lm` was built with; they become a checkpoint's `config.json`.
         layout: delays, sizes and loss weights of the codes; `make_lm_kwargs` has the same delays.
         preset: name of the shape, for `kame.json`.
-        tie_text_head: whether the text head shares the weights of the text embedding.
+        tie_text_head: whether the text head shares the weights of the text embedding; it then replaces
+            `lm.text_linear`.
         cue: whether the input at each position includes the first token of the oracle that has not been said yet.
     """
 

@@ -54,7 +54,7 @@ def check_run_vocabulary(readers: Sequence[DatasetReader], n_pieces: int, out: s
 def make_run_vocabulary(readers: Sequence[DatasetReader], n_pieces: int, out: str) -> str:
     """Returns the path of a run's vocabulary, which is trained first if it does not exist.
 
-    An existing one is not checked: see `check_run_vocabulary`.
+    The record of its texts is then written too. An existing one is not checked: see `check_run_vocabulary`.
 
     Raises:
         DatasetError, ConfigError, StoreError: as `train_tokenizer`.

@@ -67,7 +67,8 @@ def train(config: TrainConfig, progress: Progress = SILENT, stop: threading.Even
     """Trains the front-end of a run's folder, or resumes its training.
 
     A run that was killed at any time and resumed has the same losses as an uninterrupted one, bit-exact on the CPU.
-    When asked to stop by SIGTERM, SIGINT or `stop`, it finishes the step, saves, and returns.
+    When asked to stop by SIGTERM, SIGINT or `stop`, it finishes the step, saves, and returns. When the end is reached,
+    the empty file `DONE` is written into the folder.
 
     Raises:
         ConfigError: settings that do not fit together, or do not fit the run in this folder.

@@ -215,8 +215,10 @@ def load_initial_weights(model: FrontEnd, place: str, speaks_with: SpeaksWith | 
 def digest_weights(place: str) -> str:
     """Returns a digest of the weights that `load_initial_weights` loads, 16 hexadecimal digits; it reads all of them.
 
+    Of a run, it is that of the files of the last checkpoint; a run without a checkpoint is no error here.
+
     Raises:
-        ConfigError, DatasetError, StoreError, BackendError: see `load_initial_weights`.
+        ConfigError, StoreError, BackendError: see `load_initial_weights`.
     """
     if _is_run(place):
         saved = list_checkpoints(Path(place) / CHECKPOINTS)

@@ -112,7 +112,7 @@ def _split_numbers(words: Sequence[str], at: int, n_words: int) -> list[Unit]:
 
 
 def find_content_units(words: Sequence[str]) -> list[Unit]:
-    """Returns the units that are not function words."""
+    """Returns the units that are neither function words nor "one" as a pronoun."""
     return [
         unit
         for unit in split_into_units(words)

@@ -322,7 +322,11 @@ def _check_sounds(questions: Sequence[Question]) -> None:
 
 
 def _digest_sounds(questions: Sequence[Question]) -> list[str]:
-    """Returns the digest of each question's audio file, in their order; reads each file in pieces."""
+    """Returns the digests of the questions' audio files, in order; questions without audio have none.
+
+    Raises:
+        SourceError: a file cannot be read.
+    """
     try:
         return [ids.compute_sha256(question.sound) for question in questions if question.sound is not None]
     except OSError as error:

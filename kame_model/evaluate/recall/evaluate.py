@@ -100,6 +100,7 @@ def evaluate_recall(
     Raises:
         ConfigError: vocabulary, codec and rows do not match, no row can be judged, these weights have been evaluated
             on `test` before, or `out` holds another evaluation.
+        BackendError: vocabulary or codec cannot be loaded.
         StoreError: the weights cannot be read, or a file cannot be written.
     """
     for rows_of in (dataset, voices):

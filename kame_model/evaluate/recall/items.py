@@ -67,7 +67,7 @@ class Condition(NamedTuple):
 
 
 def check_rows_fit(checkpoint: Checkpoint, dataset: TokenDataset) -> None:
-    """Checks that a checkpoint can run the rows.
+    """Checks that a checkpoint can run the rows. Digests that the checkpoint does not record are not compared.
 
     Raises:
         ConfigError: the rows were encoded with another vocabulary or codec.
@@ -147,7 +147,7 @@ def append_silence_to_row(row: TokenRow, n_frames: int) -> TokenRow:
 
 
 def find_same_dialogues(asked: Sequence[AskedDialogue], voices: TokenDataset) -> list[TokenRow]:
-    """Returns the rows of `voices` that are the same dialogues with the same words, so that only the voices differ."""
+    """Returns the rows of `voices`, in its order, that are the same dialogues with the same question and answer."""
     words = {each.row.dialogue_id: (each.row.question, each.row.answer) for each in asked}
     found = [voices[at] for at, dialogue_id in enumerate(voices.dialogue_ids) if dialogue_id in words]
     return [row for row in found if (row.question, row.answer) == words[row.dialogue_id]]

@@ -46,7 +46,7 @@ class Turn:
         begin: frame of the first oracle of the question, if nothing was said by the assistant before it; else `start`,
             because what is said during the question may belong to the answer before.
         start, end: frames from that event to the first oracle of the user's next turn, or to the dialogue's end.
-        question: all that the user has said by then.
+        question: `TokenRow.question`, the same for all turns: what the user said before the answer was first given.
         answer: the words of the recording that contain the answer.
         key: the key words of the answer.
         told: the words of the oracle with r = 1, the true answer as it should be said.
@@ -153,7 +153,7 @@ class AnswerJudgement:
         is_right_first: whether the right answer was said before any other; None: the answer has no number and the
             question no options, so that no other answer could be recognised.
         is_early: whether the right answer or another one was said before the end of the question.
-        delay_s, key_delay_s: from the question's end to the first word, and to the first key word.
+        delay_s, key_delay_s: from the question's end to the first word, and to the first key word; None: not said.
     """
 
     n_said: int

@@ -65,7 +65,7 @@ def compare(
     Returns:
         The rows of `figures.json`: `row`, `measure`, `statistic` (mean, median, p90), `system`, `n` (items asked),
         `value`, `low`, `high`, `each` (the value of each seed), `is_share`, and `difference` ({value, low, high}, to
-        the first system; null for the first system itself, and if it has no such row).
+        the first system; null for the first system itself, and if it has no such row or not the same items).
 
     Raises:
         StoreError: a file of an evaluation is missing or damaged, or the folder cannot be written.

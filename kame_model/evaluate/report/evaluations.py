@@ -115,7 +115,10 @@ def find_differences(one: Evaluation, other: Evaluation) -> list[str]:
 
 
 def list_unequal(one: Mapping[str, Any], other: Mapping[str, Any], but: set[str] = set()) -> list[str]:  # noqa: B006
-    """Returns the names of the fields in which two mappings differ."""
+    """Returns the sorted names of the fields in which two mappings differ, except those in `but`.
+
+    A missing field is equal to one with the value None.
+    """
     return [name for name in sorted({*one, *other} - but) if one.get(name) != other.get(name)]
 
 

@@ -38,7 +38,11 @@ Floats = NDArray[np.float64]
 
 
 class Estimate(NamedTuple):
-    """A figure with its 95% interval. The figure is None without items, the interval also with only one."""
+    """A figure with its 95% interval.
+
+    The figure is None without items. The interval is None with only one item, except that of a share, and for a
+    quantile of too few items.
+    """
 
     value: float | None
     low: float | None
@@ -103,7 +107,7 @@ def make_sample(runs: Sequence[Sequence[Mapping[str, Any]]], name: str, units: S
 
 
 def compute_value(sample: Sample, quantile: float | None = None) -> float | None:
-    """Computes the mean of a measure, or a quantile; None without values."""
+    """Computes the mean of a measure, or a quantile, rounded to four places; None without values."""
     value = _compute_statistic(sample, np.ones((1, len(sample.part))), quantile)[0]
     return None if np.isnan(value) else round(float(value), 4)
 
