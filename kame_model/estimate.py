@@ -127,7 +127,7 @@ def count_product_bytes_per_frame(model: FrontEnd, with_audio: bool) -> float:
 
 
 def count_operations(model: FrontEnd, with_audio: bool) -> int:
-    """Returns the number of operations launched for a micro-batch's forward and backward pass, of any length.
+    """Returns the number of operations launched for a micro-batch's forward and backward pass, the same for any length.
 
     Args:
         model: on the meta device.
@@ -151,8 +151,9 @@ def _make_columns(model: FrontEnd) -> Tensor:
 def count_activation_bytes(config: TrainConfig, model: FrontEnd) -> float:
     """Returns the memory of a micro-batch between its forward and its backward pass, in bytes.
 
-    With activation checkpointing, a share of the layers (`checkpoint_share`) keeps only its inputs and, if
-    `checkpoint_keeps` is `products`, the results of its matrix products; the activations of one layer are added.
+    It includes copies of the logits. With activation checkpointing, a share of the layers (`checkpoint_share`) keeps
+    only its inputs and, if `checkpoint_keeps` is `products`, the results of its matrix products; the activations of one
+    layer are added.
     """
     with_audio = config.shares.main != "copying"
     product_bytes = 2 if config.hardware.precision == "bf16-mixed" else 4
@@ -254,7 +255,7 @@ def _may_end_early(config: TrainConfig) -> bool:
 
 
 def _mark_as_upper_bound(time: Figure, config: TrainConfig) -> Figure:
-    """Marks the hours of a stage as an upper bound if the stage may end before its last step."""
+    """Returns a stage's time, called an upper bound in its texts if the stage may end before its last step."""
     if not _may_end_early(config) or time.value is None:
         return time
     ends = f"the stage ends at an accuracy of {config.accuracy:.0%}, usually before its last step"

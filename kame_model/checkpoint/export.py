@@ -74,7 +74,7 @@ def export_checkpoint(
     guesses: Guesses | None = None,
     voice: Voice = "decoded",
 ) -> KameJson:
-    """Exports a front-end with everything that is needed to run it.
+    """Exports a front-end with everything that is needed to run it, and returns the contents of its `kame.json`.
 
     Args:
         front_end: the model. LoRA adapters, if it has any, are merged into its weights in place.
@@ -123,7 +123,7 @@ def export_run(
     sampling: SamplingConfig | None = None,
     voice: Voice = "decoded",
 ) -> KameJson:
-    """Exports a checkpoint of a training run.
+    """Exports a checkpoint of a training run, and returns the contents of its `kame.json`.
 
     Args:
         run: the run's folder.
@@ -253,7 +253,8 @@ def read_training_facts(run: str | Path) -> TrainingFacts:
 def record_free_running(folder: str | Path, shares: list[FreeShare]) -> KameJson:
     """Records the results of free running in a checkpoint's `kame.json` and model card; other files are not changed.
 
-    If `kame.json` already holds these results nothing is written, so that later edits of the card are kept.
+    If `kame.json` already holds these results nothing is written, so that later edits of the card are kept. The
+    contents of `kame.json` are returned.
 
     Raises:
         StoreError: a file cannot be read or written; each file then has its old or its new content, never a mixture.

@@ -241,7 +241,7 @@ class _Training:
             points: [n, dim].
             codes: the entry of each point; None: there is no codebook yet. Then the points are collected, and after
                 `_N_FREE` steps clustered to make the codebook.
-            replaces: whether entries that are hardly used may be replaced by points of the batch.
+            replaces: whether entries that are hardly used are replaced by points of the batch, in each 50th step.
         """
         if codes is None:
             self._points.append(points)

@@ -135,7 +135,10 @@ def get_event_tokens(oracle: OracleTokens, event: int, hints_only: bool) -> Sequ
 
 
 def draw_shift(config: OracleFeedConfig, draw: random.Random) -> int:
-    """Draws the frames by which the whole stream is later (a back-end's delay) or, if negative, earlier."""
+    """Draws the frames by which the whole stream is later (a back-end's delay) or, if negative, earlier.
+
+    It is 0 with probability 1 - `config.shift_probability`.
+    """
     if not draw.random() < config.shift_probability:
         return 0
     if draw.random() < config.left_share:
@@ -144,7 +147,7 @@ def draw_shift(config: OracleFeedConfig, draw: random.Random) -> int:
 
 
 def draw_delay_frames(config: DelayConfig, draw: random.Random) -> int:
-    """Draws a back-end's delay in whole frames, 0 or more."""
+    """Draws a back-end's delay in whole frames: uniform between the bounds, or log-normal and limited to them."""
     if config.distribution == "uniform":
         delay_s = draw.uniform(config.min_s, config.max_s)
     else:

@@ -133,6 +133,7 @@ def compact_parts(
     Complete shards are reused; files that the manifest does not list are removed.
 
     Args:
+        before_s: silence before each utterance in its audio, seconds.
         licences: licences of the sentences and the voice, by part.
 
     Raises:

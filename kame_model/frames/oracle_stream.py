@@ -235,7 +235,7 @@ class OracleQueue:
         return True
 
     def withdraw(self, oracle: int) -> None:
-        """Discards the waiting tokens of an oracle, if it is the current one."""
+        """Discards the waiting tokens of an oracle, if it is the current one; tokens added to it later are fed."""
         if oracle == self._fed:
             self._waiting.clear()
 

@@ -30,7 +30,7 @@ class ForwardPass:
 
     @property
     def product_type(self) -> torch.dtype:
-        """The type of matrix products, and of matrices that are not trained."""
+        """The type of matrix products, and of the frozen matrices of layers with adapters."""
         return torch.bfloat16 if self.precision == "bf16-mixed" else torch.float32
 
     def __call__(

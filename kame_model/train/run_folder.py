@@ -131,7 +131,7 @@ def choose_checkpoint(folder: str | Path, which: Literal["last", "best"]) -> Sav
 
 
 def load_weights(model: FrontEnd, folder: str | Path, which: Literal["last", "best"] = "last") -> SavedCheckpoint:
-    """Fills a front-end with a run's weights, which are the moving average if one was kept.
+    """Fills a front-end with a run's weights, the moving average if one was kept, and returns their checkpoint.
 
     Args:
         model: front-end of the run's shape; with adapters if the run has them, because only trained weights are saved.

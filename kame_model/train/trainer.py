@@ -86,6 +86,12 @@ class Trainer:
     Args:
         config: configuration of the run.
         parts: its components; the model is parallelised already.
+
+    Attributes:
+        log, free_log: logs, which the caller sets in the first process; None: nothing is logged.
+        step: number of steps done.
+        figures: the last figures that were logged; empty at first.
+        evaluation: the last validation; None: there was none.
     """
 
     def __init__(self, config: TrainConfig, parts: Parts) -> None:

@@ -52,7 +52,10 @@ class Evaluator:
 
     @torch.no_grad()
     def __call__(self, model: FrontEnd) -> Evaluation:
-        """Returns the figures with the right, a wrong and no oracle (`COLUMNS`); the mode of the model is restored."""
+        """Returns the figures with the right, a wrong and no oracle (`COLUMNS`); the mode of the model is restored.
+
+        All processes must call it, and get the same figures.
+        """
         was_training = model.training
         model.eval()
         device = self._forward.processes.device

@@ -273,7 +273,7 @@ def _is_part_of_more(unit: Unit, words: Sequence[str]) -> bool:
 def find_offered_options(question: str, key: Sequence[str]) -> list[tuple[str, ...]]:
     """Returns the keys of the wrong options of a question: "Is it X, Y, or Z?", "…: first, X; or second, Y?".
 
-    A list counts as options only if the right answer is in it; otherwise there are none.
+    Only the last sentence is read. A list counts as options only if the right answer is in it; else there are none.
 
     Args:
         question: spoken text with punctuation.

@@ -159,6 +159,10 @@ class MeasuredChat:
         """Like `LiveChat.stream`, on the simulated clock: repeats the recorded answer to this payload.
 
         Without a record the answer is requested first. Pieces come at their recorded times, or all after `delay_s`.
+
+        Raises:
+            AnswerCut, UnexpectedThought: after the pieces, if the recorded answer ended so.
+            RequestError, BackendError: the request failed; this is not recorded.
         """
         draw = self.draw if payload.get("temperature") else 0
         key = ids.digest("request", self._identity, payload, draw, n_hex=32)

@@ -66,14 +66,14 @@ class Turn:
 
     @property
     def group(self) -> str:
-        """Whether the answer could be known without the oracle: from the question, or from an earlier turn."""
+        """One of `GROUPS`: whether the answer could be known without the oracle, by the question or an earlier turn."""
         if self.number:
             return "asked again"
         is_in_question = find_key(self.key, extract_words(self.question))
         return "answer in the question" if is_in_question else "answer not in the question"
 
     def compute_seconds_since(self, frame: int) -> float:
-        """Returns the seconds from the question's end to a frame."""
+        """Returns the seconds from the question's end to a frame, rounded to hundredths; negative if it is earlier."""
         return round((frame - self.start) * FRAME_S, 2)
 
 
@@ -166,7 +166,7 @@ class AnswerJudgement:
 
     @property
     def is_said_once(self) -> bool:
-        """Whether the key words were said once, or as often as by the oracle, and no other answer was given."""
+        """Whether the key words were said, not more often than once or than by the oracle, and no other answer was."""
         return 1 <= self.n_said <= max(1, self.n_told) and self.n_other == 0
 
 

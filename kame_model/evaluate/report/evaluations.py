@@ -128,5 +128,5 @@ def remove_duplicates(keys: Sequence[Key]) -> list[Key]:
 
 
 def format_title(key: Mapping[str, Any]) -> str:
-    """Returns the title of a row: its fields with their values, without fields that are None."""
+    """Returns the title of a row: its fields with their values, without fields that are None; else "all items"."""
     return ", ".join(f"{field} {value}".strip() for field, value in key.items() if value is not None) or "all items"

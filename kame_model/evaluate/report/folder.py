@@ -248,7 +248,7 @@ def append_line(path: Path, line: Mapping[str, Any], is_synced: bool = True) -> 
 
 
 def write_results(out: str, figures: Mapping[str, Any], report: str, plots: Mapping[str, bytes]) -> None:
-    """Writes `figures.json`, `report.md` (Markdown) and plots (PNG files by name) into a folder."""
+    """Writes `figures.json`, `report.md` (Markdown) and plots (PNG files by name, in `plots/`) into a folder."""
     store = Store(out)
     for name, png in plots.items():
         store.write_bytes(f"{PLOTS}/{name}.png", png)
@@ -304,7 +304,7 @@ def format_table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
 
 
 def escape_cell(text: str) -> str:
-    """Makes a text safe for a cell of a Markdown table: in one line, and not too long."""
+    """Makes a text safe for a cell of a Markdown table: one line, "|" escaped, cut after `_N_CHARACTERS` characters."""
     short = " ".join(text.split())
     return (short if len(short) <= _N_CHARACTERS else f"{short[:_N_CHARACTERS]} …").replace("|", "\\|")
 

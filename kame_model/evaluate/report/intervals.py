@@ -264,7 +264,10 @@ def _resample_figures(samples: Sequence[Sample], quantile: float | None, draws_s
 
 @cache
 def _draw_counts(n: int, stream: int) -> Floats:
-    """Returns float64[_N_DRAWS, n]: how often each of n is drawn; all ones if n is 1."""
+    """Returns float64[_N_DRAWS, n]: how often each of n is drawn; all ones if n is 1.
+
+    The same arguments give the same draws, so that systems are resampled in pairs; the array must not be changed.
+    """
     if n == 1:
         return np.ones((_N_DRAWS, 1))
     drawn = np.random.default_rng((stream, n)).multinomial(n, np.full(n, 1 / n), size=_N_DRAWS)

@@ -116,6 +116,10 @@ def make_table(systems: Mapping[str, Sequence[str]], out: str, quality: str | No
             of one set are seeds. A folder given as its own name gets the name that it has for its system.
         quality: the measure of the columns; None: the default (`QUALITY`), judged by what a recogniser hears.
 
+    Returns:
+        The rows: your own, sorted by mode, back-end, system and delay; then published ones if the measure is the
+        default.
+
     Raises:
         StoreError: an evaluation cannot be read, or a file cannot be written.
         DatasetError: a folder holds no evaluation in the current format.
