@@ -178,7 +178,8 @@ def export_once(
 ) -> str:
     """Exports a run's best weights into a folder of checkpoints unless that was done before; returns the export's name.
 
-    If an export of another training already has the name, the run's identity is appended to it.
+    An export of the same training is not made again, even if its codec, sampling or voice is another. If an export of
+    another training already has the name, the run's identity is appended to it.
 
     Args:
         folder: the folder of checkpoints; it is created if necessary.
@@ -226,7 +227,7 @@ def find_codec(run: str | Path) -> tuple[str, Options]:
     """Returns the name and options of the codec that a run's data was encoded with, from its first token rows.
 
     Raises:
-        ConfigError: the token rows no longer exist.
+        ConfigError: the token rows no longer exist, or are damaged or of another version.
         DatasetError: `run` is not a training run.
     """
     rows = read_facts(run).config.data.datasets[0].path

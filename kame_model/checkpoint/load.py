@@ -93,7 +93,11 @@ class Checkpoint(NamedTuple):
         return codec
 
     def _find_codec(self, facts: CodecFacts) -> dict[str, OptionValue]:
-        """Returns the codec's options for the paths of its files."""
+        """Returns the codec's options for the paths of its files; empty if it needs none.
+
+        Raises:
+            ConfigError: a file is missing.
+        """
         if facts.files is not None:
             found = [self.place.require_file(each) for each in facts.files]
             return {"path": str(found[0].parent)} if found else {}

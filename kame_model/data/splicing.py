@@ -88,7 +88,7 @@ def has_been_asked(sides: Sides, event: int, until: int) -> bool:
 def find_told_frames(own: SpeakerTokens, event: int) -> NDArray[np.int64] | None:
     """Returns the frames of the text that say an event's tokens, as far as they are said (an answer may be cut off).
 
-    None if the first `N_SURE_TOKENS` tokens are not in the text after the event.
+    None if the first `N_SURE_TOKENS` tokens are not in the text after the event, or the event has no tokens.
     """
     after = int(own.oracle.frame[event]) + 1
     frames = after + np.flatnonzero(find_words(own.text[after:]))

@@ -330,6 +330,7 @@ def _read_vocabulary(config: TrainConfig, dataset: TokenDataset) -> Tokenizer:
 
     Raises:
         ConfigError: the configuration names none, or it is not that of the dataset.
+        BackendError: it cannot be read or downloaded.
     """
     if config.tokenizer is None:
         raise ConfigError(

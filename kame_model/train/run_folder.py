@@ -100,7 +100,7 @@ def check_base_weights(folder: str | Path, facts: RunFacts, found: str | None) -
     Args:
         folder: folder of the run, for the message.
         facts: facts of the run.
-        found: digest of the weights; None: not known.
+        found: digest of the weights; None: not known, and not checked.
 
     Raises:
         ConfigError: the weights are others, with which the adapters are useless.

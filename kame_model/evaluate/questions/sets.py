@@ -113,7 +113,10 @@ def _convert_web_question(row: Row, folder: Path) -> Question:
 
 
 def _convert_trivia_qa(row: Row, folder: Path) -> Question:
-    """Makes a question from a row of the published file, or of the Hub, whose columns are in lower case."""
+    """Makes a question from a row of the published file, or of the Hub, whose columns are in lower case.
+
+    The answer's value and all its aliases are accepted.
+    """
     if "Answer" in row:
         answer = row["Answer"]
         return _make_question(

@@ -86,7 +86,7 @@ class Row:
 
     @property
     def title(self) -> str:
-        """Mode, back-end, forced delay, and name of the system."""
+        """Name of the system, mode, and where they are known back-end and forced delay."""
         forced = "" if self.delay_s is None else f", after {self.delay_s:g} s"
         told = f"{self.mode} + {self.back_end}" if self.back_end else self.mode
         return f"{self.system}: {told}{forced}"
