@@ -75,6 +75,9 @@ def read_item_ids(reader: DatasetReader, but: str = "") -> set[tuple[str, str]]:
     """Returns pairs of item id and question id of a dataset, except those of the split `but`.
 
     The question's id (`group_id`) does not depend on case and punctuation, and is shared by all items that ask it.
+
+    Raises:
+        StoreError: a file is missing or damaged.
     """
     found: set[tuple[str, str]] = set()
     for entry in reader.shards():

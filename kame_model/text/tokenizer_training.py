@@ -57,6 +57,7 @@ def read_training_texts(reader: DatasetReader) -> Iterator[str]:
 
     Raises:
         StoreError: a file is missing or damaged.
+        DatasetError: a line of the flags is not valid.
     """
     left_out = read_flagged(reader.store)
     for entry in reader.manifest.select_kind(DATA):

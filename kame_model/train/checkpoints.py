@@ -161,7 +161,11 @@ class Checkpoints:
         return full[-1] if full else None
 
     def find_best_score(self) -> float | None:
-        """Returns the best, that is lowest, score of all checkpoints; None if none has a score."""
+        """Returns the best, that is lowest, score of all checkpoints; None if none has a score.
+
+        Raises:
+            StoreError: the state of one cannot be read.
+        """
         best = find_best(list_checkpoints(self._folder), self._keep.best_by)
         return None if best is None else read_score(best.read_state(), self._keep.best_by)
 

@@ -113,7 +113,10 @@ def select_rows(dataset: TokenDataset, config: RecallConfig) -> list[TokenRow]:
 def _iterate_judgeable_rows(
     dataset: TokenDataset, source: str, numbers: list[int], config: RecallConfig
 ) -> Iterator[tuple[int, TokenRow]]:
-    """Yields a source's rows that can be judged, one for each item, with their numbers, in sampling order."""
+    """Yields a source's rows that can be judged, one for each item, with their numbers, in sampling order.
+
+    `numbers` is shuffled in place.
+    """
     seen: set[str] = set()
     random.Random(ids.derive_seed("held out", config.items_seed, source)).shuffle(numbers)
     for number in numbers:
