@@ -127,7 +127,7 @@ def count_product_bytes_per_frame(model: FrontEnd, with_audio: bool) -> float:
 
 
 def count_operations(model: FrontEnd, with_audio: bool) -> int:
-    """Returns the number of operations launched for a micro-batch's forward and backward pass, of any length.
+    """Returns the number of operations launched for a micro-batch's forward and backward pass, the same for any length.
 
     Args:
         model: on the meta device.
@@ -151,8 +151,9 @@ def _make_columns(model: FrontEnd) -> Tensor:
 def count_activation_bytes(config: TrainConfig, model: FrontEnd) -> float:
     """Returns the memory of a micro-batch between its forward and its backward pass, in bytes.
 
-    With activation checkpointing, a share of the layers (`checkpoint_share`) keeps only its inputs and, if
-    `checkpoint_keeps` is `products`, the results of its matrix products; the activations of one layer are added.
+    It includes copies of the logits. With activation checkpointing, a share of the layers (`checkpoint_share`) keeps
+    only its inputs and, if `checkpoint_keeps` is `products`, the results of its matrix products; the activations of one
+    layer are added.
     """
     with_audio = config.shares.main != "copying"
     product_bytes = 2 if config.hardware.precision == "bf16-mixed" else 4
@@ -181,7 +182,8 @@ def count_weight_bytes(config: TrainConfig, model: FrontEnd) -> float:
 def count_copied_bytes(config: TrainConfig, model: FrontEnd) -> float:
     """Returns the memory of the bf16 copies of float32 matrices that autocast makes for a forward pass in one process.
 
-    With several processes, layers are gathered in bf16 (`estimate_memory` counts them), and nothing is copied.
+    It is 0 in other precisions, and embedding tables are not copied. With several processes it does not apply: layers
+    are then gathered in bf16 and nothing is copied (`estimate_memory` counts them).
     """
     if config.hardware.precision != "bf16-mixed":
         return 0.0
@@ -205,7 +207,8 @@ def estimate_training(
             change.
 
     Returns:
-        The time of each stage, the sum of these, and the memory of the stage that needs most.
+        The time of each stage, the sum of these, and the memory of one process in the stage that needs most. A time is
+        unknown if the device's speed is not known, or the processes cannot divide a step's micro-batches.
     """
     hours, least = list[Figure](), list[Figure]()
     for config in stages:
@@ -252,7 +255,7 @@ def _may_end_early(config: TrainConfig) -> bool:
 
 
 def _mark_as_upper_bound(time: Figure, config: TrainConfig) -> Figure:
-    """Marks the hours of a stage as an upper bound if the stage may end before its last step."""
+    """Returns a stage's time, called an upper bound in its texts if the stage may end before its last step."""
     if not _may_end_early(config) or time.value is None:
         return time
     ends = f"the stage ends at an accuracy of {config.accuracy:.0%}, usually before its last step"
@@ -270,7 +273,11 @@ def _name_time(config: TrainConfig, device: str) -> tuple[str, str]:
 def _estimate_time(
     config: TrainConfig, model: FrontEnd, book: RateBook, device: str, n_devices: int, n_frames: float
 ) -> Figure:
-    """Estimates the time of one stage: frames times a measured rate, or operations divided by the device's speed."""
+    """Estimates the time of one stage: frames times a measured rate, or operations divided by the device's speed.
+
+    On a GPU without a measured rate, it is at least the time to launch the operations. It is limited to the stage's
+    `max_hours`, and unknown if the device's speed is not known.
+    """
     key, title = _name_time(config, device)
     if (found := book.find_cost("train", name_training(config), device)) is not None:
         cost, origin = found
@@ -346,7 +353,10 @@ def estimate_memory(
     n_devices: int,
     activation_bytes: float | None = None,
 ) -> Figure:
-    """Estimates the memory of one process: its share of the weights, and all activations of its micro-batch.
+    """Estimates the memory of one process: its share of the weights, all activations of its micro-batch, and copies.
+
+    Copies are those of `count_copied_bytes`, or with several shards two gathered layers and all weights outside the
+    layers. On a CPU, the measured memory of a process is added if it is known. Key and title of the figure are empty.
 
     Args:
         config: configuration of the training.
@@ -381,7 +391,8 @@ def estimate_memory(
 def estimate_callers(preset: str, book: RateBook, device: str) -> Figure:
     """Estimates the number of concurrent callers in real time on one device; unknown if no step was measured there.
 
-    Numbers of callers above those measured are extrapolated linearly, if all that were measured are in time.
+    Callers are in time if a step takes at most the share `LimitsConfig.budget_share` of a frame. Above the largest
+    number that was measured, times are extrapolated linearly, if that number is in time.
     """
     key, title = f"callers.{preset}.{device}", f"concurrent callers of {preset} on one {device}"
 

@@ -74,7 +74,7 @@ def export_checkpoint(
     guesses: Guesses | None = None,
     voice: Voice = "decoded",
 ) -> KameJson:
-    """Exports a front-end with everything that is needed to run it.
+    """Exports a front-end with everything that is needed to run it, and returns the contents of its `kame.json`.
 
     Args:
         front_end: the model. LoRA adapters, if it has any, are merged into its weights in place.
@@ -123,7 +123,7 @@ def export_run(
     sampling: SamplingConfig | None = None,
     voice: Voice = "decoded",
 ) -> KameJson:
-    """Exports a checkpoint of a training run.
+    """Exports a checkpoint of a training run, and returns the contents of its `kame.json`.
 
     Args:
         run: the run's folder.
@@ -140,6 +140,7 @@ def export_run(
         ConfigError: vocabulary or codec are not those of the run, or `out` already exists.
         DatasetError: `run` is not a training run, or it has no checkpoint.
         StoreError: a checkpoint is damaged, or the folder cannot be written.
+        BackendError: vocabulary or codec cannot be loaded.
     """
     front_end, facts, saved = load_run(run, which)
     place = tokenizer or facts.config.tokenizer
@@ -177,7 +178,8 @@ def export_once(
 ) -> str:
     """Exports a run's best weights into a folder of checkpoints unless that was done before; returns the export's name.
 
-    If an export of another training already has the name, the run's identity is appended to it.
+    An export of the same training is not made again, even if its codec, sampling or voice is another. If an export of
+    another training already has the name, the run's identity is appended to it.
 
     Args:
         folder: the folder of checkpoints; it is created if necessary.
@@ -225,7 +227,7 @@ def find_codec(run: str | Path) -> tuple[str, Options]:
     """Returns the name and options of the codec that a run's data was encoded with, from its first token rows.
 
     Raises:
-        ConfigError: the token rows no longer exist.
+        ConfigError: the token rows no longer exist, or are damaged or of another version.
         DatasetError: `run` is not a training run.
     """
     rows = read_facts(run).config.data.datasets[0].path
@@ -252,7 +254,8 @@ def read_training_facts(run: str | Path) -> TrainingFacts:
 def record_free_running(folder: str | Path, shares: list[FreeShare]) -> KameJson:
     """Records the results of free running in a checkpoint's `kame.json` and model card; other files are not changed.
 
-    If `kame.json` already holds these results nothing is written, so that later edits of the card are kept.
+    If `kame.json` already holds these results nothing is written, so that later edits of the card are kept. The
+    contents of `kame.json` are returned.
 
     Raises:
         StoreError: a file cannot be read or written; each file then has its old or its new content, never a mixture.

@@ -67,7 +67,7 @@ def translate_read_errors(path: Path) -> Iterator[None]:
 
 
 def digest_files(paths: Sequence[Path]) -> str:
-    """Returns one digest of the contents of several weight files, 16 hexadecimal digits; names do not matter.
+    """Returns one digest of the contents of weight files, 16 hexadecimal digits; their order matters, not their names.
 
     Raises:
         StoreError: a file cannot be read.

@@ -68,6 +68,7 @@ class Place(NamedTuple):
 
         Raises:
             ConfigError: the file does not exist.
+            BackendError: as `find_file`.
         """
         found = self.find_file(name)
         if found is None:

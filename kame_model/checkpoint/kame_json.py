@@ -28,8 +28,9 @@ def name_weights(place: str) -> str:
     """Returns a name for weights that can be published, because it does not contain folders of this machine.
 
     Args:
-        place: a name on the Hub, which is returned unchanged, or a path, of which the last part is returned. For a
-            path inside a training, the parts from the training's name on are returned (`NAME/seed-0/copy`).
+        place: a name on the Hub, which is returned unchanged, as is any relative path of at most two parts; or another
+            path, of which the last part is returned. For such a path inside a training, the parts from the training's
+            name on are returned (`NAME/seed-0/copy`).
     """
     path = Path(place)
     if not path.is_absolute() and len(path.parts) <= 2 and not {"..", "~"} & {*path.parts}:

@@ -48,6 +48,7 @@ class Checkpoint(NamedTuple):
 
         Raises:
             ConfigError: there is none, or its size does not match the model.
+            BackendError: it cannot be read, or is not compatible with Moshi.
             StoreError: its digest differs from the one in `kame.json`.
         """
         path = self.place.require_file(self.contents.tokenizer)
@@ -92,7 +93,11 @@ class Checkpoint(NamedTuple):
         return codec
 
     def _find_codec(self, facts: CodecFacts) -> dict[str, OptionValue]:
-        """Returns the codec's options for the paths of its files."""
+        """Returns the codec's options for the paths of its files; empty if it needs none.
+
+        Raises:
+            ConfigError: a file is missing.
+        """
         if facts.files is not None:
             found = [self.place.require_file(each) for each in facts.files]
             return {"path": str(found[0].parent)} if found else {}
@@ -117,6 +122,9 @@ class Checkpoint(NamedTuple):
 
 def load_checkpoint(source: str | Path, device: torch.device | str = "cpu") -> Checkpoint:
     """Loads a front-end from an export of kame, KAME's release, or Moshi's release.
+
+    Its oracle embedding is always a table, and its text head is never tied, however it was trained. If the checkpoint
+    has no oracle, the table is a copy of the text embedding.
 
     Args:
         source: a folder, or `owner/name[@revision]` on the Hub.

@@ -111,7 +111,7 @@ class Summary(NamedTuple):
         return ["", *(f"{one} oracle" if one != "none" else "no oracle" for one in columns)], rows
 
     def format_free_running(self) -> list[tuple[str, str]]:
-        """Returns label and value of each share of dialogues in which the free-running model gave the true answer."""
+        """Returns label and value of each result of free running (`FreeShare`); empty if there are none."""
         return [] if self.facts is None else [(each.name, str(each)) for each in self.facts.free_running]
 
 

@@ -29,8 +29,8 @@ def learn_codec(readers: Sequence[DatasetReader], config: CodecLearnConfig, out:
     `codebooks.safetensors`; an interrupted run starts again.
 
     Raises:
-        ConfigError: the folder holds codebooks of other speech or settings.
-        DatasetError: there is too little speech.
+        ConfigError: the folder holds codebooks of other speech or settings, or codebooks without a record.
+        DatasetError: there is too little speech, or the audio of a dialogue is missing or of a wrong form.
         StoreError: the folder cannot be written, or its record is damaged.
     """
     store, identity = Store(out), _compute_identity(readers, config)

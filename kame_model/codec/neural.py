@@ -142,7 +142,7 @@ def _concatenate(frames: Sequence[_Frames]) -> _Frames:
 
 
 class _Training:
-    """Networks in training, and the running sums of the codebook."""
+    """Networks in training, and the running sums of the codebook. The data is changed in place (`_set_statistics`)."""
 
     def __init__(self, data: _Frames, n_phones: int, config: NeuralCodecConfig) -> None:
         self._data, self._config, self._n_phones = data, config, n_phones
@@ -179,7 +179,10 @@ class _Training:
 
     @torch.no_grad()
     def measure(self, data: _Frames, silence: int) -> float:
-        """Returns the accuracy of phonemes predicted from the codes, on 20 ms pieces; silence is not counted."""
+        """Returns the accuracy of phonemes predicted from the codes, on 20 ms pieces; silence is not counted.
+
+        It is NaN if all pieces are silence. The network of the phonemes stays in evaluation mode.
+        """
         self._phones.eval()
         batch = data.select(np.arange(len(data.mels))[None])
         points = self._encode(batch, noise=0.0)
@@ -195,7 +198,8 @@ class _Training:
 
         Args:
             batch: the examples.
-            noise: standard deviation of noise added to the normalised mels; 0: none.
+            noise: standard deviation of noise added to each normalised mel; one offset per example, with twice this
+                deviation, is added to all its mels. 0: none.
         """
         mels = self.net.normalise(torch.from_numpy(batch.mels).flatten(1, 2))
         mels = mels + noise * torch.randn_like(mels) + 2 * noise * torch.randn(len(mels), 1, 1)
@@ -237,7 +241,7 @@ class _Training:
             points: [n, dim].
             codes: the entry of each point; None: there is no codebook yet. Then the points are collected, and after
                 `_N_FREE` steps clustered to make the codebook.
-            replaces: whether entries that are hardly used may be replaced by points of the batch.
+            replaces: whether entries that are hardly used are replaced by points of the batch, in each 50th step.
         """
         if codes is None:
             self._points.append(points)
@@ -259,7 +263,8 @@ class _Training:
     def _set_statistics(self) -> None:
         """Computes the network's means, scales and prosody entries from the data.
 
-        The data is changed in place: targets are normalised, and each prosody is replaced by its nearest entry.
+        The data is changed in place: the spectral lines among the targets are normalised, and each prosody is replaced
+        by its nearest entry.
         """
         data, net = self._data, self.net
         lines, is_loud = data.targets[..., :N_LINES], data.defined[..., 0] > 0

@@ -76,7 +76,7 @@ class Spectral:
 @dataclass(frozen=True, slots=True)
 class CodecReport:
     """All metrics of a codec. `silence_alike` is the share of silent frames that have the most common codes among them;
-    None if there are no silent frames.
+    None if there are no silent frames. `audio_s` counts both channels of each dialogue.
     """
 
     codec: str
@@ -124,7 +124,7 @@ def measure_codec(
         on_dialogue: called after each dialogue.
 
     Raises:
-        DatasetError: there are no dialogues, or nobody speaks in them.
+        DatasetError: there are no dialogues, nobody speaks in them, or the audio of one is missing or of a wrong form.
     """
     if not rows:
         raise DatasetError("There is no dialogue to measure a codec on.", "Use a dataset with validation dialogues.")

@@ -40,7 +40,7 @@ def draw_voices(readers: Sequence[DatasetReader], config: CodecLearnConfig) -> I
     more sound than `config.most_speech_s`, a seeded sample of at most about that duration is drawn.
 
     Raises:
-        DatasetError: a dialogue has no audio.
+        DatasetError: the audio of a dialogue is missing or of a wrong form (`get_channels`).
     """
     shares = {"A": {"A": 1.0}, "B": {"B": 1.0}, "AB": {"A": 1.0, "B": USER_SHARE}}[config.speakers]
     total_s = sum(shares.values()) * sum(reader.manifest.counts.audio_s for reader in readers)
@@ -54,7 +54,10 @@ def draw_voices(readers: Sequence[DatasetReader], config: CodecLearnConfig) -> I
 
 
 def read_held_out(readers: Sequence[DatasetReader], limit: int) -> list[AudioDialogue]:
-    """Returns up to `limit` validation dialogues that are not flagged, spread evenly over the datasets."""
+    """Returns up to `limit` validation dialogues that are not flagged, spread evenly over the datasets.
+
+    If some are flagged there may be fewer than `limit`, even if enough others exist.
+    """
     n_rows = sum(each.n_rows for reader in readers for each in reader.shards() if each.split == "validation")
     wanted = set(np.linspace(0, n_rows - 1, min(limit, n_rows)).round().astype(int).tolist()) if n_rows else set()
     return [row for index, row in enumerate(_read_rows(readers, "validation")) if index in wanted]

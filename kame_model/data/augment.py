@@ -65,7 +65,8 @@ def swap_answer(question: Sides, answer: Sides) -> Sides | None:
 def find_answer_span(sides: Sides) -> slice | None:
     """Returns the frames of the answer and of the pause after it, which `replace_answer` replaces.
 
-    None if the words of the answer are not those of its oracle, or the user talks during the answer.
+    None if the words of the answer are not those of its oracle, or the user talks between the question and the end of
+    the answer.
     """
     own = sides.own
     event = own.find_answering_event()
@@ -192,7 +193,7 @@ def append_silence(sides: Sides, n_frames: int) -> Sides | None:
             A                       A
 
     Returns:
-        The dialogue; None if it does not end in silence.
+        The dialogue; None if it does not end in silence, or `n_frames` is less than 1.
     """
     ends = [each.text[-LAST_FRAMES:] for each in sides]
     if n_frames < 1 or not all(len(each) == LAST_FRAMES and is_silent(each) for each in ends):
@@ -244,7 +245,8 @@ def exchange_lead(sides: Sides, lead: Clip) -> Sides | None:
         lead: the other lead, from `cut_lead`.
 
     Returns:
-        The dialogue; None if it has no lead, or the user talks from the end of the question to the answer.
+        The dialogue; None if it has no lead, or the user talks from the end of the question to the answer or is never
+            silent.
     """
     own, place, event = sides.own, _find_lead(sides.own), sides.own.find_answering_event()
     said = [] if place is None else np.flatnonzero(find_words(own.text[place]))
@@ -265,7 +267,7 @@ def exchange_tail(sides: Sides, tail: Clip) -> Sides | None:
         tail: the other tail, from `cut_tail`.
 
     Returns:
-        The dialogue; None if it has no whole tail.
+        The dialogue; None if it has no whole tail (`cut_tail`), or the user is never silent.
     """
     place = _find_tail(sides)
     return None if place is None else _exchange_frames(sides, place, tail)
@@ -283,7 +285,8 @@ def cut_lead(sides: Sides) -> Clip | None:
 def cut_tail(sides: Sides) -> Clip | None:
     """Returns the tail: what the speaker to learn says after the answer and before the user speaks again.
 
-    None if nothing is said there, the answer is not found or not complete, or the user interrupts the tail.
+    None if nothing is said there, the answer is not found or not complete, or the last word of the tail is not over
+    before the user speaks or the dialogue ends.
     """
     own, place = sides.own, _find_tail(sides)
     return None if place is None else Clip(own.text[place], own.codes[:, place])
@@ -324,7 +327,10 @@ def _exchange_frames(sides: Sides, place: slice, clip: Clip) -> Sides | None:
 
 
 def _find_frame_before_next_word(sides: Sides, last: int) -> int:
-    """Returns the frame before the next word of either speaker after `last`; the number of frames if there is none."""
+    """Returns the frame before the next word of either speaker after `last`; the number of frames if there is none.
+
+    The returned frame is always after `last`.
+    """
     later = [np.flatnonzero(find_words(each.text[last + 1 :])) for each in sides]
     return min([max(last + 1, last + int(each[0])) for each in later if len(each)], default=sides.n_frames)
 

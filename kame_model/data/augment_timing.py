@@ -79,6 +79,9 @@ def delay_answers(
         fillers: the first of them may be said in a wait before an answer.
         begins_word: bool[text_card + 1], whether a piece begins a word; None: an answer does not wait once it has
             begun.
+
+    Returns:
+        The dialogue and its events; `sides` itself if no answer has to wait.
     """
     own = sides.own
     coming = {each.event: each for each in fed}
@@ -191,6 +194,8 @@ def _insert_waits(
     sides: Sides, fed: list[FedEvent], waits: list[Wait], fillers: Iterable[Clip], draw: random.Random
 ) -> FedDialogue:
     """Inserts silence before the frames of the waits; a filler is said in the first long enough one before an answer.
+
+    A filler that does not fit into this wait is left out.
 
     An event that is requested after a wait is later by that wait.
     """

@@ -181,6 +181,11 @@ class BatchPlan:
         seed: seed of the order.
         kind: kind of the rows; datasets without such rows are skipped.
 
+    Attributes:
+        get_pools: returns the pools of a round, by the round's number, in the order of training; the last two rounds
+            are cached.
+        n_left_out: number of rows without an oracle that are skipped, of all datasets (`Units`).
+
     Raises:
         ConfigError: if a dataset has no rows to train on.
     """

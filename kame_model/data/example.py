@@ -207,7 +207,10 @@ class ExampleMaker:
         return ValidationExample(example, self._make_stream(wrong, chunk))
 
     def _augment(self, draft: _Draft, unit: Unit, step: int, draw: random.Random) -> None:
-        """Applies the augmentations in order, each to the configured share of dialogues."""
+        """Applies the augmentations in order, each to the configured share of dialogues, and sets the fed events.
+
+        A dialogue with a stall gets no events, and no later augmentation.
+        """
         config = self._config
         if draw.random() < config.swap_share:
             draft.take("swapped", (swap_answer(draft.sides, each) for each in self._draw_partners(unit, draw)))

@@ -119,7 +119,10 @@ def _make_batch(
 
 
 def make_validation_examples(pieces: Pieces, config: CopyConfig, n_examples: int, seed: int) -> list[ValidationExample]:
-    """Makes examples of the last lesson that are not used in training, each with the oracle of the next one."""
+    """Makes examples of the last lesson that are not used in training.
+
+    The wrong oracle of each is that of the next one (of the last one: the first's), cut or padded to its length.
+    """
     draw = random.Random(ids.derive_seed("copy-validation", seed))
     examples = [make_example(draw_script(pieces, config, 1.0, draw), pieces, draw) for _ in range(n_examples)]
     followers = [*examples[1:], *examples[:1]]

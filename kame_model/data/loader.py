@@ -182,6 +182,9 @@ class RowSource:
         pieces: pieces of the vocabulary, if examples need them.
         kind: kind of the rows.
         shares: shares of the kinds in the run's steps.
+
+    Raises:
+        ConfigError: if a dataset with rows of the kind has none to train on.
     """
 
     is_finished = False
@@ -211,7 +214,7 @@ class RowSource:
         self._coming: Iterator[MicroBatch] | None = None
 
     def load_batches(self, step: int) -> list[MicroBatch]:
-        """See `Source`."""
+        """See `Source`; `step` is used only in the first call after the start or after a state was restored."""
         if self._coming is None:
             self._coming = self._start_loading(step)
         batches = [next(self._coming) for _ in range(self._accumulation // self._share.world)]

@@ -54,6 +54,8 @@ class FedEvent(NamedTuple):
 def draw_fed_events(oracle: OracleTokens, config: OracleFeedConfig, step: int, draw: random.Random) -> list[FedEvent]:
     """Draws the events that are fed to a training example.
 
+    Events without tokens to feed, and those that the shift moves before the dialogue, are dropped.
+
     Args:
         oracle: all events of the speaker to learn, in the order of their frames.
         config: the probabilities.
@@ -133,7 +135,10 @@ def get_event_tokens(oracle: OracleTokens, event: int, hints_only: bool) -> Sequ
 
 
 def draw_shift(config: OracleFeedConfig, draw: random.Random) -> int:
-    """Draws the frames by which the whole stream is later (a back-end's delay) or, if negative, earlier."""
+    """Draws the frames by which the whole stream is later (a back-end's delay) or, if negative, earlier.
+
+    It is 0 with probability 1 - `config.shift_probability`.
+    """
     if not draw.random() < config.shift_probability:
         return 0
     if draw.random() < config.left_share:
@@ -142,7 +147,7 @@ def draw_shift(config: OracleFeedConfig, draw: random.Random) -> int:
 
 
 def draw_delay_frames(config: DelayConfig, draw: random.Random) -> int:
-    """Draws a back-end's delay in whole frames, 0 or more."""
+    """Draws a back-end's delay in whole frames: uniform between the bounds, or log-normal and limited to them."""
     if config.distribution == "uniform":
         delay_s = draw.uniform(config.min_s, config.max_s)
     else:

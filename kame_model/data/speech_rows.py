@@ -37,7 +37,7 @@ class SpeechRows:
         return len(self._answers) > 0
 
     def _sort_by_length(self, forms: Iterable[str]) -> NDArray[np.int64]:
-        """Returns int64[N, 3]: frames, dataset and row of each utterance of these forms, shortest first."""
+        """Returns int64[N, 3]: frames, dataset and row of each training utterance of these forms, shortest first."""
         found = [
             (int(dataset.lengths[row]), number, row)
             for number, dataset in enumerate(self._datasets)

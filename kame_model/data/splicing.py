@@ -88,7 +88,7 @@ def has_been_asked(sides: Sides, event: int, until: int) -> bool:
 def find_told_frames(own: SpeakerTokens, event: int) -> NDArray[np.int64] | None:
     """Returns the frames of the text that say an event's tokens, as far as they are said (an answer may be cut off).
 
-    None if the first `N_SURE_TOKENS` tokens are not in the text after the event.
+    None if the first `N_SURE_TOKENS` tokens are not in the text after the event, or the event has no tokens.
     """
     after = int(own.oracle.frame[event]) + 1
     frames = after + np.flatnonzero(find_words(own.text[after:]))
@@ -112,7 +112,10 @@ def cut_clip(text: NDArray[np.int32], codes: Codes) -> Clip | None:
 
 
 def find_quiet_frames(side: SpeakerTokens) -> NDArray[np.int64]:
-    """Returns the frames at which a speaker is not audible, in order; empty if the speaker's words leave none."""
+    """Returns the frames at which a speaker is not audible, in order.
+
+    If the speaker's words leave none, the last `LAST_FRAMES` frames are returned if they have no words, else none.
+    """
     words = np.flatnonzero(find_words(side.text))
     is_quiet = np.ones(len(side.text), np.bool_)
     heard = (words[:, None] + np.arange(SOUND_FRAMES[0], SOUND_FRAMES[1] + 1)).ravel()

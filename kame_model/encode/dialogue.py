@@ -108,7 +108,7 @@ def find_question_and_answer(turns: Sequence[Turn]) -> tuple[str, str]:
     """Returns what the user said before the turn with the answer, and the words of the answer; both are spoken text.
 
     That turn is the first that contains the answer and was not cut off; if all were cut off, the first that contains
-    part of it.
+    part of it. Without such a turn, all that the user said is returned, and an empty answer.
     """
     bearing = [turn for turn in turns if turn.speaker == "A" and turn.answer_word_index is not None]
     tells = next((turn for turn in bearing if turn.cut_s is None), bearing[0] if bearing else None)

@@ -15,7 +15,9 @@ _N_NAMED = 3
 
 
 def check_held_out(trained: Sequence[DatasetReader], held_out: DatasetReader) -> None:
-    """Checks that no training dataset has an item or a question of the held-out one, except in its test split.
+    """Checks that no training dataset has an item or a question of the held-out one.
+
+    The test splits of the training datasets are not checked; the held-out dataset counts with all its splits.
 
     Raises:
         ConfigError: a dataset has some; the message names them.
@@ -73,6 +75,9 @@ def read_item_ids(reader: DatasetReader, but: str = "") -> set[tuple[str, str]]:
     """Returns pairs of item id and question id of a dataset, except those of the split `but`.
 
     The question's id (`group_id`) does not depend on case and punctuation, and is shared by all items that ask it.
+
+    Raises:
+        StoreError: a file is missing or damaged.
     """
     found: set[tuple[str, str]] = set()
     for entry in reader.shards():

@@ -157,7 +157,11 @@ class PackedFile:
 
 
 def write_codes(store: Store, path: str, dialogue_ids: Sequence[str], codes: Sequence[tuple[Codes, Codes]]) -> Written:
-    """Writes the codes of a shard: those of A and B for each dialogue."""
+    """Writes the codes of a shard: those of A and B for each dialogue.
+
+    Raises:
+        StoreError: the file cannot be written.
+    """
     columns = {
         "dialogue_id": pa.array(dialogue_ids, pa.string()),
         "n_frames": pa.array((a.shape[1] for a, _ in codes), pa.int32()),
@@ -178,7 +182,11 @@ class CodesFile(PackedFile):
 
 
 def write_rows(store: Store, path: str, rows: Sequence[TokenRow], codes_rows: Sequence[int]) -> Written:
-    """Writes the rows of a shard without their codes; `codes_rows` has the index of each row in the codes file."""
+    """Writes the rows of a shard without their codes; `codes_rows` has the index of each row in the codes file.
+
+    Raises:
+        StoreError: the file cannot be written.
+    """
     columns = {name: pa.array((getattr(row, name) for row in rows), pa.string()) for name in _TEXTS}
     columns["codes_row"] = pa.array(codes_rows, pa.int32())
     columns["n_frames"] = pa.array((row.n_frames for row in rows), pa.int32())

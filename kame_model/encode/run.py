@@ -71,6 +71,7 @@ def encode_dataset(
     Raises:
         ConfigError: the codec is unknown, or `out` holds something else or was made with another codec or tokenizer.
         DatasetError: there is no dataset, or it has no oracles of that version.
+        BackendError: the codec, the tokenizer or a bucket cannot be used, or a worker process was killed.
         DamagedShard: some shards, each named, cannot be encoded; the files of all others are complete and reused.
         StoreError: another run is writing to `out`, or it cannot be written.
     """

@@ -65,7 +65,11 @@ def check_shard(store: Store, entry: ShardEntry) -> None:
 
 
 def read_windows(store: Store, entry: ShardEntry, window_s: float) -> Iterator[list[Sound]]:
-    """Yields a shard's audio in order, in windows of up to `window_s` seconds in total, at least one dialogue each."""
+    """Yields a shard's audio in order, in windows of up to `window_s` seconds in total, at least one dialogue each.
+
+    Raises:
+        StoreError: the shard cannot be read.
+    """
     window: list[Sound] = []
     for table in store.read_batches(entry.path, _ROWS_AT_ONCE):
         for row in table.select(["dialogue_id", "n_samples", "audio"]).to_pylist():

@@ -104,13 +104,21 @@ def write_part(
 
 
 def read_part_duration_s(store: Store, number: int) -> float | None:
-    """Returns the duration of a part's rows in seconds; None if the part does not exist."""
+    """Returns the duration of a part's rows in seconds; None if the part does not exist.
+
+    Raises:
+        StoreError: the part is damaged.
+    """
     path = get_part_path(number)
     return _compute_duration_s(store.read_table(path, [_N_FRAMES])) if store.exists(path) else None
 
 
 def count_rejects(store: Store, n_parts: int) -> Counter[str]:
-    """Counts the rejected sentences of the first `n_parts` parts by reason."""
+    """Counts the rejected sentences of the first `n_parts` parts by reason.
+
+    Raises:
+        StoreError: the file of a part's rejects is missing or damaged.
+    """
     reasons: Counter[str] = Counter()
     for number in range(n_parts):
         table = store.read_table(get_part_path(number).replace("parts", "rejects"), ["reason"])
@@ -133,6 +141,7 @@ def compact_parts(
     Complete shards are reused; files that the manifest does not list are removed.
 
     Args:
+        before_s: silence before each utterance in its audio, seconds.
         licences: licences of the sentences and the voice, by part.
 
     Raises:

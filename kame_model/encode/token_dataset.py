@@ -80,14 +80,18 @@ class TokenDataset:
         return self._starts[-1]
 
     def __getitem__(self, row: int) -> TokenRow:
-        """Returns one row; its arrays are views into memory-mapped files."""
+        """Returns one row; its arrays are views into memory-mapped files.
+
+        Raises:
+            IndexError: there is no such row; negative numbers do not count from the end.
+        """
         if not 0 <= row < len(self):
             raise IndexError(f"{self.folder} has rows 0 to {len(self) - 1}, not {row}")
         shard = bisect.bisect_right(self._starts, row) - 1
         return self._shard(shard).read_row(row - self._starts[shard])
 
     def read_shards(self) -> Iterator[tuple[str, RowsFile]]:
-        """Yields the rows of each shard with the name of their file."""
+        """Yields, for each shard, the name of its file of rows without the extension, and its rows."""
         for number, entry in enumerate(self.manifest.shards):
             yield Path(entry.rows.path).stem, self._open(number)
 

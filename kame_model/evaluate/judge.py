@@ -90,7 +90,9 @@ class Judgement:
 
 
 def read_rating(text: str, lowest: float = LOWEST, highest: float = HIGHEST) -> Judgement:
-    """Parses the rating in a judge's reply: `[[7]]`, a number from 1 to 10, integer or decimal (as in FastChat).
+    """Parses the rating in a judge's reply: `[[7]]`, a number from `lowest` to `highest`, integer or decimal.
+
+    A judgement without a rating has one of the faults "missing", "refused", "several" and "out_of_range".
 
     A mark counts only in the requested form: at the start of a sentence or line, alone or after a label ("Final rating:
     [[7]]", "My rating is [[7]]"); or alone on the last line, also in quotation marks or code. Other sentences ("I'd

@@ -40,7 +40,8 @@ class Cue:
         """Processes the oracle id of a position; returns whether a new oracle is current, none of which is said.
 
         A new oracle replaces one that is completely said. Otherwise the old one stays current until a token of the new
-        one differs; then the new one is current, from its first token if more than the common prefix was said.
+        one differs; then the new one is current, from its first token if more than the common prefix was said. Padding
+        has no effect.
         """
         if oracle == self._start_id:
             self._n_fed = 0

@@ -67,7 +67,10 @@ def find_words(text: NDArray[np.integer]) -> NDArray[np.bool_]:
 
 
 def read_words(tokens: Sequence[int] | NDArray[np.integer], tokenizer: Tokenizer) -> list[tuple[int, str]]:
-    """Returns the words of a text stream, decoded by the tokenizer, each with the frame of its first token."""
+    """Returns the words of a text stream, decoded by the tokenizer, each with the frame of its first token.
+
+    Padding, ends of padding and negative ids are skipped, also within a word.
+    """
     words: list[tuple[int, list[int]]] = []
     for frame, token in enumerate(map(int, tokens)):
         if token in (PADDING_ID, END_OF_PADDING_ID) or token < 0:

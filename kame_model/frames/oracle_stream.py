@@ -106,10 +106,11 @@ class OracleTokens:
         turn_end_frames: int = TURN_END_FRAMES,
         n_events: int | None = None,
     ) -> list[OracleTokenEvent]:
-        """Returns all events with the tokens to feed, without augmentation, as in validation and serving.
+        """Returns the events with the tokens to feed, without augmentation, as in validation and serving.
 
-        Where guesses are held, an answer to a whole question that would arrive after the next event is left out: the
-        user has spoken again by then, and the server has cancelled it.
+        Where guesses are held, two kinds of events are left out: guesses whose whole question is answered later, and
+        answers to a whole question that would be fed after the frame of the next event, because the user has spoken
+        again by then and the server has cancelled them.
 
         Args:
             delay_frames: delay of the back-end, equal for all events.
@@ -153,7 +154,7 @@ class OracleTokens:
         return None if guesses == "hold" else (frame, tokens[: max(0, turn_end - frame - 1)])
 
     def _find_question_end(self, event: int) -> int | None:
-        """Returns the frame at which the question of an event ends; None if no event has heard all of it."""
+        """Returns the frame of the first event, from this one on, that has heard a whole question; None without one."""
         whole = np.flatnonzero(self.ratio[event:] >= 1)
         return int(self.frame[event + whole[0]]) if len(whole) else None
 
@@ -218,7 +219,11 @@ class OracleQueue:
         return self._n_announced
 
     def extend(self, oracle: int, tokens: Iterable[int]) -> bool:
-        """Adds tokens to an oracle; if a newer one has begun, nothing is added and False is returned."""
+        """Adds tokens to an oracle; its first tokens discard what waits of the previous one.
+
+        Returns:
+            False if a newer oracle has begun: then nothing is added. True otherwise.
+        """
         new = list(tokens)
         if oracle < self._fed:
             return False
@@ -230,7 +235,7 @@ class OracleQueue:
         return True
 
     def withdraw(self, oracle: int) -> None:
-        """Discards the waiting tokens of an oracle, if it is the current one."""
+        """Discards the waiting tokens of an oracle, if it is the current one; tokens added to it later are fed."""
         if oracle == self._fed:
             self._waiting.clear()
 

@@ -67,7 +67,8 @@ class FrontEnd(nn.Module):
         lm_kwargs: the keyword arguments that `lm` was built with; they become a checkpoint's `config.json`.
         layout: delays, sizes and loss weights of the codes; `make_lm_kwargs` has the same delays.
         preset: name of the shape, for `kame.json`.
-        tie_text_head: whether the text head shares the weights of the text embedding.
+        tie_text_head: whether the text head shares the weights of the text embedding; it then replaces
+            `lm.text_linear`.
         cue: whether the input at each position includes the first token of the oracle that has not been said yet.
     """
 
@@ -121,7 +122,7 @@ class FrontEnd(nn.Module):
             columns: [B, 1 + 2n, S + 1] delayed tokens; position s reads column s and predicts column s + 1.
             oracle: [B, S] ids; None: no oracle at any position, which is the same as padding everywhere.
             inputs: [B, 1 + 2n, S] input of the temporal transformer instead of `columns[..., :-1]`, from `drop_inputs`;
-                the depth transformer still reads `columns`.
+                the depth transformer and the cues still use `columns`.
             with_audio: False skips the depth transformer, for copying without audio.
         """
         inputs = columns[..., :-1] if inputs is None else inputs

@@ -9,7 +9,10 @@ from kame_model.model.front_end import FrontEnd
 
 
 def add_lora(front_end: FrontEnd, config: LoraConfig, frozen_type: torch.dtype = torch.float32) -> None:
-    """Adds adapters to all linear layers of the `LMModel`, and freezes all other weights except the oracle embedding.
+    """Adds adapters to all linear layers of the `LMModel`, and freezes its other weights.
+
+    With `config.train_embeddings`, the embeddings of the `LMModel` stay trainable. The embeddings of the oracle and of
+    the cue are outside the `LMModel` and are not changed.
 
     A new adapter does not change the output: its second matrix is zero (Hu et al., arXiv 2106.09685, section 4.1). A
     tied text head is not a linear layer and gets no adapter.
@@ -29,7 +32,10 @@ def add_lora(front_end: FrontEnd, config: LoraConfig, frozen_type: torch.dtype =
 
 
 def merge_lora(front_end: FrontEnd) -> bool:
-    """Merges adapters into their linear layers and removes them; returns whether there were any."""
+    """Merges adapters into their linear layers and removes them; returns whether there were any.
+
+    If there were, all weights of the `LMModel` become trainable.
+    """
     has_lora = any(isinstance(module, LoRALinear) for module in front_end.lm.modules())
     if has_lora:
         replace_lora_with_linear(front_end.lm)  # type: ignore[no-untyped-call]

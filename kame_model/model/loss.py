@@ -64,7 +64,7 @@ def compute_loss(logits: Logits, batch: Batch, config: LossConfig, code_weights:
     """Computes the loss of a micro-batch and its metrics. A part of the loss without any label is zero.
 
     Args:
-        logits: output of `FrontEnd.forward` for the batch.
+        logits: output of `FrontEnd.forward` for the batch; without audio, the loss is that of the text alone.
         batch: `text_labels` [B, S], `audio_labels` [B, n, S] (-1: no loss), `answer_mask` and `oracle_fed` [B, S].
         code_weights: loss weight of each codebook (`CodeLayout.weights`).
     """

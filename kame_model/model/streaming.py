@@ -98,7 +98,10 @@ class FrontEndGen:
         self._running = (~resting).nonzero()[:, 0].tolist()
 
     def reset(self, slots: Tensor) -> None:
-        """Resets the state of slots, bool[B], which start again at call 0 with the next call."""
+        """Resets the state of slots, bool[B], which start again at call 0 with the next call.
+
+        A paused slot may run again after this; call `pause` again before the next step.
+        """
         self._gen.reset_streaming(slots)
         for slot in slots.nonzero()[:, 0].tolist():
             self._cues[slot] = Cue(self._front_end.text_card)

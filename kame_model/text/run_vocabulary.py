@@ -24,6 +24,8 @@ TEXTS: Final = "tokenizer.json"
 def check_run_vocabulary(readers: Sequence[DatasetReader], n_pieces: int, out: str) -> None:
     """Checks that an existing vocabulary in a run's folder fits the run, before it is used.
 
+    Without a vocabulary nothing is checked, and without a record of its texts only its size is.
+
     Args:
         readers: the training datasets, each with its version of the oracles.
         n_pieces: the requested size of the vocabulary.
@@ -52,7 +54,7 @@ def check_run_vocabulary(readers: Sequence[DatasetReader], n_pieces: int, out: s
 def make_run_vocabulary(readers: Sequence[DatasetReader], n_pieces: int, out: str) -> str:
     """Returns the path of a run's vocabulary, which is trained first if it does not exist.
 
-    An existing one is not checked: see `check_run_vocabulary`.
+    The record of its texts is then written too. An existing one is not checked: see `check_run_vocabulary`.
 
     Raises:
         DatasetError, ConfigError, StoreError: as `train_tokenizer`.

@@ -174,7 +174,10 @@ class SaidText:
         self._bytes = getincrementaldecoder("utf-8")("replace")
 
     def feed(self, token: int) -> str:
-        """Returns the text that the token adds; empty for padding, and while a character is incomplete."""
+        """Returns the text that the token adds; empty for padding, and while a character is incomplete.
+
+        A character that is never completed becomes U+FFFD before the next piece.
+        """
         piece = self._tokenizer.get_piece(token)
         if isinstance(piece, bytes):
             return self._bytes.decode(piece)
@@ -206,7 +209,7 @@ class StreamedText:
         return self._release(" ".join(words))
 
     def finish(self) -> list[int]:
-        """Ends the text and returns the tokens of its last word."""
+        """Ends the text and returns the tokens of its last word; empty if white space has already completed it."""
         return self._release(self._text)
 
     def _release(self, text: str) -> list[int]:

@@ -52,10 +52,12 @@ _ERRORS: Final = 2  # SentencePiece's log level
 def read_training_texts(reader: DatasetReader) -> Iterator[str]:
     """Yields the spoken text of a dataset's training split, and the distinct texts of each dialogue's oracles.
 
+    The oracles are those of the reader's version.
     Validation, test and flagged dialogues are skipped. No audio is read.
 
     Raises:
         StoreError: a file is missing or damaged.
+        DatasetError: a line of the flags is not valid.
     """
     left_out = read_flagged(reader.store)
     for entry in reader.manifest.select_kind(DATA):

@@ -76,7 +76,7 @@ class _Pending(NamedTuple):
 
 
 class Checkpoints:
-    """The checkpoints of a run's folder.
+    """The checkpoints of a run's folder. Incomplete ones, which a killed run left, are removed when this is made.
 
     Args:
         folder: folder of the run.
@@ -101,7 +101,9 @@ class Checkpoints:
         state: Mapping[str, Any],
         weights: Mapping[str, torch.Tensor] | None = None,
     ) -> None:
-        """Writes a checkpoint; on a GPU in the background, and it is complete after `finish_saving`.
+        """Writes a checkpoint, and removes what `keep` does not keep of earlier ones.
+
+        With `keep.save_async` on a GPU, it is written in the background, and is complete after `finish_saving`.
 
         Args:
             step: number of steps done.
@@ -159,7 +161,11 @@ class Checkpoints:
         return full[-1] if full else None
 
     def find_best_score(self) -> float | None:
-        """Returns the best, that is lowest, score of all checkpoints; None if none has a score."""
+        """Returns the best, that is lowest, score of all checkpoints; None if none has a score.
+
+        Raises:
+            StoreError: the state of one cannot be read.
+        """
         best = find_best(list_checkpoints(self._folder), self._keep.best_by)
         return None if best is None else read_score(best.read_state(), self._keep.best_by)
 
@@ -234,7 +240,11 @@ def read_score(state: Mapping[str, Any], best_by: BestBy | None) -> float | None
 
 
 def find_best(saved: list[SavedCheckpoint], best_by: BestBy | None) -> SavedCheckpoint | None:
-    """Returns the checkpoint with the lowest score; None if none has a score."""
+    """Returns the checkpoint with the lowest score, of equal ones the first in `saved`; None if none has a score.
+
+    Raises:
+        StoreError: the state of one cannot be read.
+    """
     scores = {each: score for each in saved if (score := read_score(each.read_state(), best_by)) is not None}
     return min(scores, key=lambda each: scores[each], default=None)
 

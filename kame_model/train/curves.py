@@ -149,7 +149,7 @@ def open_curves(config: TrainConfig, folder: Path, step: int) -> list[Curves]:
 
 
 def flatten_numbers(figures: Mapping[str, Any], prefix: str) -> dict[str, float]:
-    """Returns all numbers of nested figures, each named `prefix/name/name`; other values are left out."""
+    """Returns all numbers of nested figures, each named `prefix/name/name`; true is 1; other values are left out."""
     flat: dict[str, float] = {}
     for name, value in figures.items():
         if isinstance(value, Mapping):

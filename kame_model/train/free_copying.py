@@ -51,7 +51,7 @@ def generate_text(front_end: FrontEnd, trials: Sequence[Trial], temperature: flo
     Args:
         front_end: in evaluation mode.
         trials: the oracles, run as one batch; shorter ones are padded.
-        temperature: sampling temperature of the text; 0: always the most likely token.
+        temperature: sampling temperature of the text, with the same seed in each call; 0: always the most likely token.
     """
     lm, n = front_end.lm, len(trials)
     n_positions = max(len(each.oracle) for each in trials)

@@ -64,7 +64,7 @@ def measure_dialogues(
     `once`: the key words of the answer were said once, and no other answer. `first`: the first of all answers that were
     said is the right one; only of turns in which another answer can be recognised. `words`: share of the oracle's words
     that were said in order. `silent`: nothing was said. `recorded_once`: `once` of the recording, the maximum to
-    expect.
+    expect. `turns` is not a share, but the number of turns.
 
     Args:
         front_end: on one device, all weights of one type; its mode is restored. Global random states are not used.

@@ -219,6 +219,7 @@ def plot_losses(run: str) -> bytes:
     Validation is drawn with the right oracle, another dialogue's and none, where available.
 
     Raises:
+        FileNotFoundError: the run has no `metrics.jsonl`.
         StoreError: the picture cannot be written.
     """
     picture = _draw_losses(read_metrics(Path(run) / METRICS))

@@ -30,7 +30,7 @@ class ForwardPass:
 
     @property
     def product_type(self) -> torch.dtype:
-        """The type of matrix products, and of matrices that are not trained."""
+        """The type of matrix products, and of the frozen matrices of layers with adapters."""
         return torch.bfloat16 if self.precision == "bf16-mixed" else torch.float32
 
     def __call__(
@@ -89,7 +89,11 @@ def build_model(
 
 
 def _load_weights(config: TrainConfig, speaks_with: SpeaksWith, forward: ForwardPass, is_new: bool) -> FrontEnd:
-    """Builds the front-end with all its initial weights on this process's device."""
+    """Builds the front-end with all its initial weights on this process's device; seeds torch's global generator.
+
+    `init_from` is read for a new run, and always for adapters. Otherwise the weights are random, because the checkpoint
+    from which the run resumes has all of them.
+    """
     torch.manual_seed(ids.derive_seed("weights", config.seed))
     model = build_front_end(config.model, speaks_with.text_card, speaks_with.layout, forward.processes.device)
     if config.init_from is not None and (is_new or config.lora is not None):  # adapter checkpoints lack base weights

@@ -70,7 +70,10 @@ class Processes:
         return self.share.rank == 0
 
     def sum_over_all(self, values: torch.Tensor) -> torch.Tensor:
-        """Returns the sum of a vector over all processes, on the CPU; all processes must call it."""
+        """Returns the sum of a vector over all processes, on the CPU; all processes must call it.
+
+        With several processes, a vector that is on the CPU already is overwritten by the sum.
+        """
         values = values.cpu()
         if self.control is not None:
             dist.all_reduce(values, group=self.control)

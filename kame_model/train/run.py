@@ -67,11 +67,13 @@ def train(config: TrainConfig, progress: Progress = SILENT, stop: threading.Even
     """Trains the front-end of a run's folder, or resumes its training.
 
     A run that was killed at any time and resumed has the same losses as an uninterrupted one, bit-exact on the CPU.
-    When asked to stop by SIGTERM, SIGINT or `stop`, it finishes the step, saves, and returns.
+    When asked to stop by SIGTERM, SIGINT or `stop`, it finishes the step, saves, and returns. When the end is reached,
+    the empty file `DONE` is written into the folder.
 
     Raises:
         ConfigError: settings that do not fit together, or do not fit the run in this folder.
         DatasetError, StoreError: data or a checkpoint that cannot be read, or a full disk.
+        BackendError: the vocabulary or the initial weights cannot be read or downloaded.
         TrainingError: a loss or gradient is not finite.
     """
     if config.hardware.threads:
@@ -245,7 +247,7 @@ def _list_free_runs(
 def _draw_validation(
     config: TrainConfig, datasets: list[TokenDataset], kind: RowKind, n_examples: int
 ) -> list[ValidationExample]:
-    """Draws validation examples of a kind, by the run's seed."""
+    """Draws at most `n_examples` validation examples of a kind from all datasets, by the run's seed."""
     maker = ExampleMaker(datasets, config.data, config.seed)
     units = [
         unit
@@ -267,7 +269,7 @@ def _draw_validation(
 
 
 def _expand_path(place: str) -> str:
-    """Returns an absolute path, which is valid from any folder; the name of a repository on the Hub is unchanged."""
+    """Returns an existing path as an absolute one; anything else, such as a name on the Hub, is returned unchanged."""
     is_here = not place.startswith(HUB_PREFIX) and Path(place).exists()
     return str(Path(place).absolute()) if is_here else place
 
@@ -328,6 +330,7 @@ def _read_vocabulary(config: TrainConfig, dataset: TokenDataset) -> Tokenizer:
 
     Raises:
         ConfigError: the configuration names none, or it is not that of the dataset.
+        BackendError: it cannot be read or downloaded.
     """
     if config.tokenizer is None:
         raise ConfigError(

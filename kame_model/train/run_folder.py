@@ -56,7 +56,7 @@ class FoundRun(NamedTuple):
 def find_run(place: str | Path) -> FoundRun | None:
     """Finds the run in a folder of `kame train`: the folder itself, or a folder OUT/seed-N/run in it.
 
-    Of several seeds, it is the lowest one with a checkpoint. None if there is no run.
+    Of several seeds, it is the lowest one with a checkpoint, or the lowest if none has one. None if there is no run.
     """
     folder = Path(place).expanduser()
     if _is_run(folder):
@@ -71,10 +71,12 @@ def find_run(place: str | Path) -> FoundRun | None:
 def begin_run(folder: Path, facts: RunFacts) -> None:
     """Writes the facts of a run into its folder, before it starts or resumes.
 
-    If the folder has a checkpoint, it is checked first that the settings are the same.
+    If the folder has a checkpoint, it is checked first that the settings are the same. The recorded `init_from` and its
+    digest are then kept, unless the run has adapters.
 
     Raises:
         ConfigError: a setting that affects the result differs from that of the run.
+        DatasetError: the folder has a checkpoint, but its recorded facts cannot be read.
         StoreError: the disk is full.
     """
     if list_checkpoints(folder / CHECKPOINTS):
@@ -98,7 +100,7 @@ def check_base_weights(folder: str | Path, facts: RunFacts, found: str | None) -
     Args:
         folder: folder of the run, for the message.
         facts: facts of the run.
-        found: digest of the weights; None: not known.
+        found: digest of the weights; None: not known, and not checked.
 
     Raises:
         ConfigError: the weights are others, with which the adapters are useless.
@@ -129,7 +131,7 @@ def choose_checkpoint(folder: str | Path, which: Literal["last", "best"]) -> Sav
 
 
 def load_weights(model: FrontEnd, folder: str | Path, which: Literal["last", "best"] = "last") -> SavedCheckpoint:
-    """Fills a front-end with a run's weights, which are the moving average if one was kept.
+    """Fills a front-end with a run's weights, the moving average if one was kept, and returns their checkpoint.
 
     Args:
         model: front-end of the run's shape; with adapters if the run has them, because only trained weights are saved.
@@ -164,7 +166,7 @@ def load_run(folder: str | Path, which: Literal["last", "best"] = "best") -> tup
 
     Raises:
         DatasetError, StoreError: see `load_weights`.
-        ConfigError: a run with adapters whose `init_from` is missing, or has other weights now.
+        ConfigError, BackendError: a run with adapters whose `init_from` is missing, or has other weights now.
     """
     facts = read_facts(folder)
     model = build_front_end(facts.config.model, facts.speaks_with.text_card, facts.speaks_with.layout)
@@ -179,7 +181,7 @@ def load_initial_weights(model: FrontEnd, place: str, speaks_with: SpeaksWith | 
     """Loads the initial weights of a training into a front-end: of a run, an export, KAME's release or Moshi's.
 
     Of a run, the last checkpoint is used, because training continues from there; to start from its best one, give its
-    export. If the run never trained audio, the embeddings of codes become zero.
+    export. If the run never trained audio and began with random weights, the embeddings of codes become zero.
 
     Args:
         model: front-end without adapters.
@@ -213,8 +215,10 @@ def load_initial_weights(model: FrontEnd, place: str, speaks_with: SpeaksWith | 
 def digest_weights(place: str) -> str:
     """Returns a digest of the weights that `load_initial_weights` loads, 16 hexadecimal digits; it reads all of them.
 
+    Of a run, it is that of the files of the last checkpoint; a run without a checkpoint is no error here.
+
     Raises:
-        ConfigError, DatasetError, StoreError, BackendError: see `load_initial_weights`.
+        ConfigError, StoreError, BackendError: see `load_initial_weights`.
     """
     if _is_run(place):
         saved = list_checkpoints(Path(place) / CHECKPOINTS)

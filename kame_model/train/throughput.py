@@ -93,7 +93,7 @@ def count_flops_per_frame(model: FrontEnd, with_audio: bool) -> float:
 
 
 def find_peak_flops(device: torch.device, product_type: torch.dtype) -> float:
-    """Returns a device's operations per second: of a known GPU from its data sheet, otherwise measured.
+    """Returns a device's operations per second: of a known GPU those in bf16 of its data sheet, otherwise measured.
 
     Args:
         device: the device.

@@ -86,6 +86,12 @@ class Trainer:
     Args:
         config: configuration of the run.
         parts: its components; the model is parallelised already.
+
+    Attributes:
+        log, free_log: logs, which the caller sets in the first process; None: nothing is logged.
+        step: number of steps done.
+        figures: the last figures that were logged; empty at first.
+        evaluation: the last validation; None: there was none.
     """
 
     def __init__(self, config: TrainConfig, parts: Parts) -> None:
@@ -110,7 +116,7 @@ class Trainer:
 
     @property
     def is_done(self) -> bool:
-        """Whether no steps or no time is left."""
+        """Whether no steps or no time is left, or there is nothing more to learn (`Loader.is_finished`)."""
         return self.step >= self._config.max_steps or self._parts.loader.is_finished or self._is_late
 
     @property
@@ -166,7 +172,7 @@ class Trainer:
         """Restores the last checkpoint; returns False if there is none.
 
         Raises:
-            StoreError: it is damaged, or of a model of another shape.
+            StoreError: it is damaged or of a model of another shape, or all checkpoints only have weights.
             ConfigError: the run was started with other data.
         """
         saved = self._parts.checkpoints.find_latest()
@@ -310,8 +316,9 @@ class Trainer:
             self.log.write("train", self.step, self.figures)
 
     def _evaluate(self, progress: Progress) -> bool:
-        """Runs and logs validation, with the averaged weights if there are any; returns whether its score is the best.
+        """Runs and logs validation and free running; returns whether the score of validation is the best so far.
 
+        Both use the averaged weights if there are any.
         Without validation examples it does nothing and returns False.
         """
         if self._parts.evaluator is None:

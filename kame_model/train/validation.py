@@ -20,7 +20,7 @@ COLUMNS = ("right", "wrong", "none")
 """The oracles that the model gets. Positions count as fed if the right oracle is fed there, in all three."""
 
 Evaluation = dict[str, dict[str, float]]
-"""Figures by column: `loss` as it is trained, and the metrics of the loss in nats."""
+"""Figures by column: `loss` as it is trained, and the metrics of the loss: nats, and shares for those in `_right`."""
 
 
 class Evaluator:
@@ -52,7 +52,10 @@ class Evaluator:
 
     @torch.no_grad()
     def __call__(self, model: FrontEnd) -> Evaluation:
-        """Returns the figures with the right, a wrong and no oracle (`COLUMNS`); the mode of the model is restored."""
+        """Returns the figures with the right, a wrong and no oracle (`COLUMNS`); the mode of the model is restored.
+
+        All processes must call it, and get the same figures.
+        """
         was_training = model.training
         model.eval()
         device = self._forward.processes.device

@@ -112,7 +112,7 @@ def _split_numbers(words: Sequence[str], at: int, n_words: int) -> list[Unit]:
 
 
 def find_content_units(words: Sequence[str]) -> list[Unit]:
-    """Returns the units that are not function words."""
+    """Returns the units that are neither function words nor "one" as a pronoun."""
     return [
         unit
         for unit in split_into_units(words)
@@ -273,7 +273,7 @@ def _is_part_of_more(unit: Unit, words: Sequence[str]) -> bool:
 def find_offered_options(question: str, key: Sequence[str]) -> list[tuple[str, ...]]:
     """Returns the keys of the wrong options of a question: "Is it X, Y, or Z?", "…: first, X; or second, Y?".
 
-    A list counts as options only if the right answer is in it; otherwise there are none.
+    Only the last sentence is read. A list counts as options only if the right answer is in it; else there are none.
 
     Args:
         question: spoken text with punctuation.

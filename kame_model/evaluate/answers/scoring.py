@@ -99,7 +99,10 @@ def score_response(response: str, accepted: Sequence[str], rule: Rule, options: 
 
 
 def is_degenerate(text: str) -> bool:
-    """Returns whether a text repeats itself in a loop: one to eight words, four times or more in a row."""
+    """Returns whether a text repeats itself in a loop: one to eight words, four times or more in a row.
+
+    Case and punctuation are ignored.
+    """
     return _LOOP.search(" ".join(re.findall(r"\w+", text.lower()))) is not None
 
 

@@ -61,8 +61,8 @@ class Call:
         pieces: the inner monologue, or the cascade's words, each with its time: `at_s`, text.
         events: the session's events, each with its time.
         turns: from the first to the last audible sound of each user utterance.
-        ends: when the answer to each user utterance ended according to `AnswerWatch`; None: it did not end, or there
-            was none.
+        ends: when `AnswerWatch` took the answer to each user utterance for ended, seconds after its last sound; None:
+            it did not end, or there was none.
         step_s: time charged for each step of the device.
         steps_s: real time of each step, seconds; mode cascade has none.
     """
@@ -82,7 +82,7 @@ class Call:
         return "".join(piece for _, piece in self.pieces).strip()
 
     def get_text_between(self, start_s: float, end_s: float | None = None) -> str:
-        """Returns the assistant's own text from `start_s` up to, but not including, `end_s`."""
+        """Returns the assistant's own text from `start_s` up to, but not including, `end_s` (None: all), stripped."""
         return "".join(
             piece for at_s, piece in self.pieces if at_s >= start_s and (end_s is None or at_s < end_s)
         ).strip()
@@ -92,11 +92,11 @@ class Call:
         return self._make_record().get_oracles()
 
     def find_oracle_at(self, at_s: float) -> Oracle | None:
-        """Returns the oracle whose words were the last to arrive by the time `at_s`; None if none had arrived."""
+        """Returns the oracle whose first words arrived last before or at the time `at_s`; None if none had arrived."""
         return self._make_record().find_oracle_by(at_s)
 
     def get_assistant_between(self, start_s: float, end_s: float | None = None) -> Samples:
-        """Returns the assistant's audio from `start_s` up to, but not including, `end_s`."""
+        """Returns the assistant's audio from `start_s` up to, but not including, `end_s` (None: all)."""
         end = len(self.assistant) if end_s is None else round(end_s * SAMPLE_RATE_HZ)
         return self.assistant[round(start_s * SAMPLE_RATE_HZ) : end]
 

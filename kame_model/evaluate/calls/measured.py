@@ -98,7 +98,10 @@ class MeasuredTimes:
 
 
 def summarise_steps(charged_s: float, steps_s: Iterable[float]) -> dict[str, Any]:
-    """Returns the record of a call's steps of the device: charged time, and a histogram of real times (`n_by_ms`)."""
+    """Returns the record of a call's steps of the device: charged time, and the number of steps by real time.
+
+    The latter, `n_by_ms`, has whole milliseconds as keys.
+    """
     return {"kind": "steps", "charged_s": charged_s, "n_by_ms": Counter(round(1000 * each) for each in steps_s)}
 
 
@@ -159,6 +162,10 @@ class MeasuredChat:
         """Like `LiveChat.stream`, on the simulated clock: repeats the recorded answer to this payload.
 
         Without a record the answer is requested first. Pieces come at their recorded times, or all after `delay_s`.
+
+        Raises:
+            AnswerCut, UnexpectedThought: after the pieces, if the recorded answer ended so.
+            RequestError, BackendError: the request failed; this is not recorded.
         """
         draw = self.draw if payload.get("temperature") else 0
         key = ids.digest("request", self._identity, payload, draw, n_hex=32)
@@ -179,7 +186,12 @@ class MeasuredChat:
         """Does nothing: whoever opened the connections closes them."""
 
     def _ask(self, payload: dict[str, Any]) -> dict[str, Any]:
-        """Requests an answer on the real clock and returns its record; an error is also stored in `gone`."""
+        """Requests an answer on the real clock and returns its record.
+
+        Raises:
+            BackendError: the endpoint is unavailable or rejects the request; the error is also stored in `gone`.
+            RequestError: the request failed.
+        """
         try:
             return {"back_end": self._name, **self._background.run(_request_answer(self._chat, payload))}
         except BackendError as error:

@@ -63,7 +63,7 @@ def list_faults(records: Sequence[Record], titles: Mapping[str, str]) -> Iterato
 
 
 def list_cut_answers(rows: Sequence[Record]) -> Iterator[str]:
-    """Yields the share of answers that had not ended when the call was over, for each condition with some."""
+    """Yields a line with the share of answers that had not ended when the call was over, for conditions with some."""
     for row in rows:
         if "category" not in row and row["has_ended"] is not None and row["has_ended"] < 1:
             yield f"- {get_condition(row).title}: {1 - row['has_ended']:.0%} of the answers had not ended in time"

@@ -61,7 +61,7 @@ class DuplexItem:
 
     Attributes:
         subset: folder of the data, such as candor_turn_taking; name: the item's name in it, a number.
-        read: returns the user's audio, float32 at 24 kHz.
+        read: reads and returns the user's audio, float32 at 24 kHz; raises a KameError if it cannot be read.
         annotation: content of its file of `ANNOTATIONS`; None: the task has none.
         turn: the user's turn to be answered, seconds from the start; None: nothing should be answered.
         people: probability of a human backchannel in each fifth of a second; None: unknown.

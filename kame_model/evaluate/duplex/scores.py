@@ -67,9 +67,9 @@ class Backchannels:
 def find_backchannels(segments: Sequence[Span], words: Sequence[TimedWord]) -> Backchannels:
     """Finds backchannels among segments of speech, step by step as eval_backchannel.py does.
 
-    A segment over 3 s is a turn and ends the search. Any other segment of less than a second with at most two words is
-    a backchannel; the rest are turns, which discard the backchannels before them. As in the script, the last segment
-    decides whether the turn was taken: a backchannel after a turn clears it.
+    A segment over 3 s is a turn and ends the search; backchannels before it are kept. Any other segment of less than a
+    second with at most two words is a backchannel; the rest are turns, which discard the backchannels before them. As
+    in the script, the last segment decides whether the turn was taken: a backchannel after a turn clears it.
     """
     takes, spans = False, list[Span]()
     for start_s, end_s in segments:

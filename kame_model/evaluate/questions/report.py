@@ -95,7 +95,11 @@ def format_markdown(
 
 
 def draw_answers(rows: Sequence[Record]) -> bytes:
-    """Plots accuracy and delays; returns a PNG."""
+    """Plots accuracy and delays; returns a PNG.
+
+    Raises:
+        ConfigError: matplotlib is not installed.
+    """
     return draw_figures(rows, {**_ANSWERS, "ttfat_s": "first sound, s", "answer_delay_s": "answer's word, s"})
 
 

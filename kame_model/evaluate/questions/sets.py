@@ -113,7 +113,10 @@ def _convert_web_question(row: Row, folder: Path) -> Question:
 
 
 def _convert_trivia_qa(row: Row, folder: Path) -> Question:
-    """Makes a question from a row of the published file, or of the Hub, whose columns are in lower case."""
+    """Makes a question from a row of the published file, or of the Hub, whose columns are in lower case.
+
+    The answer's value and all its aliases are accepted.
+    """
     if "Answer" in row:
         answer = row["Answer"]
         return _make_question(
@@ -322,7 +325,11 @@ def _check_sounds(questions: Sequence[Question]) -> None:
 
 
 def _digest_sounds(questions: Sequence[Question]) -> list[str]:
-    """Returns the digest of each question's audio file, in their order; reads each file in pieces."""
+    """Returns the digests of the questions' audio files, in order; questions without audio have none.
+
+    Raises:
+        SourceError: a file cannot be read.
+    """
     try:
         return [ids.compute_sha256(question.sound) for question in questions if question.sound is not None]
     except OSError as error:

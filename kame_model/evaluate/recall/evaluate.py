@@ -100,6 +100,7 @@ def evaluate_recall(
     Raises:
         ConfigError: vocabulary, codec and rows do not match, no row can be judged, these weights have been evaluated
             on `test` before, or `out` holds another evaluation.
+        BackendError: vocabulary or codec cannot be loaded.
         StoreError: the weights cannot be read, or a file cannot be written.
     """
     for rows_of in (dataset, voices):
@@ -261,7 +262,10 @@ def make_rows(records: Sequence[Record], conditions: Sequence[Condition]) -> lis
 
 
 def list_free_shares(rows: Sequence[Record]) -> list[FreeShare]:
-    """Returns the shares for `kame.json` and the model card: original user audio, answer not in the question."""
+    """Returns the shares for `kame.json` and the model card: original user audio, answer not in the question.
+
+    They are those of all `Measure`s that a row has; `said_stranger` only with the wrong oracle.
+    """
     shares = []
     for row in rows:
         for measure in get_args(Measure):

@@ -147,7 +147,7 @@ def run_freely(
     seed: int,
     generator: MakesGenerator = FrontEndGen,
 ) -> list[FreeRun]:
-    """Runs scripts as one batch, and returns what the model said in each.
+    """Runs scripts as one batch, and returns what the model said in each, in order; seeds torch's global generator.
 
     Args:
         front_end: the model, in evaluation mode.

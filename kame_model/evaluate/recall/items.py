@@ -67,7 +67,7 @@ class Condition(NamedTuple):
 
 
 def check_rows_fit(checkpoint: Checkpoint, dataset: TokenDataset) -> None:
-    """Checks that a checkpoint can run the rows.
+    """Checks that a checkpoint can run the rows. Digests that the checkpoint does not record are not compared.
 
     Raises:
         ConfigError: the rows were encoded with another vocabulary or codec.
@@ -113,7 +113,10 @@ def select_rows(dataset: TokenDataset, config: RecallConfig) -> list[TokenRow]:
 def _iterate_judgeable_rows(
     dataset: TokenDataset, source: str, numbers: list[int], config: RecallConfig
 ) -> Iterator[tuple[int, TokenRow]]:
-    """Yields a source's rows that can be judged, one for each item, with their numbers, in sampling order."""
+    """Yields a source's rows that can be judged, one for each item, with their numbers, in sampling order.
+
+    `numbers` is shuffled in place.
+    """
     seen: set[str] = set()
     random.Random(ids.derive_seed("held out", config.items_seed, source)).shuffle(numbers)
     for number in numbers:
@@ -147,7 +150,7 @@ def append_silence_to_row(row: TokenRow, n_frames: int) -> TokenRow:
 
 
 def find_same_dialogues(asked: Sequence[AskedDialogue], voices: TokenDataset) -> list[TokenRow]:
-    """Returns the rows of `voices` that are the same dialogues with the same words, so that only the voices differ."""
+    """Returns the rows of `voices`, in its order, that are the same dialogues with the same question and answer."""
     words = {each.row.dialogue_id: (each.row.question, each.row.answer) for each in asked}
     found = [voices[at] for at, dialogue_id in enumerate(voices.dialogue_ids) if dialogue_id in words]
     return [row for row in found if (row.question, row.answer) == words[row.dialogue_id]]

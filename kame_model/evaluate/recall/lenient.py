@@ -25,7 +25,8 @@ def measure_leniently(
     Args:
         said: the words said in the turn.
         later: the words said after it.
-        stranger: the dialogue of the wrong oracle; None: the dialogue's own oracle, or none.
+        stranger: the turn of the dialogue whose oracle was fed instead; then `old_said_stranger` is the only measure.
+            None: the dialogue's own oracle, or none.
     """
     if turn is not asked.turn or asked.row.form == INTERRUPTION:
         return {}

@@ -205,7 +205,8 @@ def _format_dialogues(records: Sequence[Record]) -> Iterator[str]:
 def draw_plots(rows: Sequence[Record]) -> dict[str, bytes]:
     """Draws the plots by name: figures against the back-end's delay, and by channel of the users' audio.
 
-    They show only answers that are not in the question. The same rows give the same bytes.
+    They show only answers that are not in the question. The plot by delay is missing with one delay, that by channel
+    without channels. The same rows give the same bytes.
     """
     own = [row for row in rows if row["group"] == GROUPS[0] and row["oracle"] == "right"]
     plain = sorted((row for row in own if row["channel"] is None), key=lambda row: float(row["delay_s"]))

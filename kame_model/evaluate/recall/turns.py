@@ -46,7 +46,7 @@ class Turn:
         begin: frame of the first oracle of the question, if nothing was said by the assistant before it; else `start`,
             because what is said during the question may belong to the answer before.
         start, end: frames from that event to the first oracle of the user's next turn, or to the dialogue's end.
-        question: all that the user has said by then.
+        question: `TokenRow.question`, the same for all turns: what the user said before the answer was first given.
         answer: the words of the recording that contain the answer.
         key: the key words of the answer.
         told: the words of the oracle with r = 1, the true answer as it should be said.
@@ -66,14 +66,14 @@ class Turn:
 
     @property
     def group(self) -> str:
-        """Whether the answer could be known without the oracle: from the question, or from an earlier turn."""
+        """One of `GROUPS`: whether the answer could be known without the oracle, by the question or an earlier turn."""
         if self.number:
             return "asked again"
         is_in_question = find_key(self.key, extract_words(self.question))
         return "answer in the question" if is_in_question else "answer not in the question"
 
     def compute_seconds_since(self, frame: int) -> float:
-        """Returns the seconds from the question's end to a frame."""
+        """Returns the seconds from the question's end to a frame, rounded to hundredths; negative if it is earlier."""
         return round((frame - self.start) * FRAME_S, 2)
 
 
@@ -153,7 +153,7 @@ class AnswerJudgement:
         is_right_first: whether the right answer was said before any other; None: the answer has no number and the
             question no options, so that no other answer could be recognised.
         is_early: whether the right answer or another one was said before the end of the question.
-        delay_s, key_delay_s: from the question's end to the first word, and to the first key word.
+        delay_s, key_delay_s: from the question's end to the first word, and to the first key word; None: not said.
     """
 
     n_said: int
@@ -166,7 +166,7 @@ class AnswerJudgement:
 
     @property
     def is_said_once(self) -> bool:
-        """Whether the key words were said once, or as often as by the oracle, and no other answer was given."""
+        """Whether the key words were said, not more often than once or than by the oracle, and no other answer was."""
         return 1 <= self.n_said <= max(1, self.n_told) and self.n_other == 0
 
 

@@ -65,7 +65,7 @@ def compare(
     Returns:
         The rows of `figures.json`: `row`, `measure`, `statistic` (mean, median, p90), `system`, `n` (items asked),
         `value`, `low`, `high`, `each` (the value of each seed), `is_share`, and `difference` ({value, low, high}, to
-        the first system; null for the first system itself, and if it has no such row).
+        the first system; null for the first system itself, and if it has no such row or not the same items).
 
     Raises:
         StoreError: a file of an evaluation is missing or damaged, or the folder cannot be written.
@@ -106,7 +106,10 @@ def compare(
 
 
 def _list_differences(first: Evaluation, of_system: Evaluation, each: Evaluation) -> list[str]:
-    """Returns in what an evaluation differs from the first of all, and from the first of its own system."""
+    """Returns in what an evaluation differs from the first of all or, if in nothing, from the first of its own system.
+
+    Of the latter these are the system's settings or, if they are equal, the fields of the run or the rows.
+    """
     settings = [f"system's {name}" for name in list_unequal(of_system.get_settings(), each.get_settings())]
     same_rows = len(of_system.keys) == len(each.keys) and all(key in of_system.keys for key in each.keys)
     other_rows = find_differences(of_system, each) if same_rows else ["rows"]
@@ -131,7 +134,7 @@ def _split_systems(read: Systems, field: str) -> Systems:
 
 
 def _select_rows(evaluation: Evaluation, field: str, value: Any) -> Evaluation:
-    """Returns an evaluation with only the rows and items that have a value of a field, which rows no longer have."""
+    """Returns an evaluation with only the rows and items that have a value of a field; its keys lack the field."""
     having = [key for key in evaluation.keys if field in key and key[field] == value]
     keys = [{name: told for name, told in key.items() if name != field} for key in having]
     items = [item for item in evaluation.items if item["row"].get(field) == value]

@@ -115,7 +115,10 @@ def find_differences(one: Evaluation, other: Evaluation) -> list[str]:
 
 
 def list_unequal(one: Mapping[str, Any], other: Mapping[str, Any], but: set[str] = set()) -> list[str]:  # noqa: B006
-    """Returns the names of the fields in which two mappings differ."""
+    """Returns the sorted names of the fields in which two mappings differ, except those in `but`.
+
+    A missing field is equal to one with the value None.
+    """
     return [name for name in sorted({*one, *other} - but) if one.get(name) != other.get(name)]
 
 
@@ -125,5 +128,5 @@ def remove_duplicates(keys: Sequence[Key]) -> list[Key]:
 
 
 def format_title(key: Mapping[str, Any]) -> str:
-    """Returns the title of a row: its fields with their values, without fields that are None."""
+    """Returns the title of a row: its fields with their values, without fields that are None; else "all items"."""
     return ", ".join(f"{field} {value}".strip() for field, value in key.items() if value is not None) or "all items"

@@ -51,7 +51,7 @@ ITEMS, FIGURES, REPORT, SOUND, PLOTS = "items.jsonl", "figures.json", "report.md
 
 
 class EvaluationFolder:
-    """The files of one evaluation. Nothing is written before the first item is kept.
+    """The files of one evaluation. Nothing is written before the first item is kept or the results are written.
 
     Args:
         out: the folder.
@@ -94,7 +94,7 @@ class EvaluationFolder:
         return self._items[item]
 
     def keep(self, item: str, record: Mapping[str, Any]) -> None:
-        """Stores the record of an item, and syncs it to disk.
+        """Stores the record of an item, and syncs it to disk; it replaces an earlier record of the item.
 
         Args:
             item: its name, unique in this evaluation, such as `cascade/q17`.
@@ -123,7 +123,7 @@ class EvaluationFolder:
 
         Args:
             rows: figures, one for each row of the table.
-            report: Markdown.
+            report: Markdown; a table of what it was made with is appended.
             plots: PNG files by name.
             more: further keys of `figures.json`, such as `costs`.
         """
@@ -248,7 +248,7 @@ def append_line(path: Path, line: Mapping[str, Any], is_synced: bool = True) -> 
 
 
 def write_results(out: str, figures: Mapping[str, Any], report: str, plots: Mapping[str, bytes]) -> None:
-    """Writes `figures.json`, `report.md` (Markdown) and plots (PNG files by name) into a folder."""
+    """Writes `figures.json`, `report.md` (Markdown) and plots (PNG files by name, in `plots/`) into a folder."""
     store = Store(out)
     for name, png in plots.items():
         store.write_bytes(f"{PLOTS}/{name}.png", png)
@@ -257,7 +257,10 @@ def write_results(out: str, figures: Mapping[str, Any], report: str, plots: Mapp
 
 
 def write_sound(out: str, item: str, left: Samples, right: Samples) -> None:
-    """Writes two voices at 24 kHz as a 16-bit stereo wav file; the shorter one is padded with silence."""
+    """Writes two voices at 24 kHz as the 16-bit stereo file `sound/ITEM.wav` in `out`, with "-" for "/" in `item`.
+
+    The shorter one is padded with silence.
+    """
     n_samples = max(len(left), len(right))
     channels = [np.pad(np.clip(each, -1.0, 1.0), (0, n_samples - len(each))) for each in (left, right)]
     sink = io.BytesIO()
@@ -301,7 +304,7 @@ def format_table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
 
 
 def escape_cell(text: str) -> str:
-    """Makes a text safe for a cell of a Markdown table: in one line, and not too long."""
+    """Makes a text safe for a cell of a Markdown table: one line, "|" escaped, cut after `_N_CHARACTERS` characters."""
     short = " ".join(text.split())
     return (short if len(short) <= _N_CHARACTERS else f"{short[:_N_CHARACTERS]} …").replace("|", "\\|")
 

@@ -38,7 +38,11 @@ Floats = NDArray[np.float64]
 
 
 class Estimate(NamedTuple):
-    """A figure with its 95% interval. The figure is None without items, the interval also with only one."""
+    """A figure with its 95% interval.
+
+    The figure is None without items. The interval is None with only one item, except that of a share, and for a
+    quantile of too few items.
+    """
 
     value: float | None
     low: float | None
@@ -103,7 +107,7 @@ def make_sample(runs: Sequence[Sequence[Mapping[str, Any]]], name: str, units: S
 
 
 def compute_value(sample: Sample, quantile: float | None = None) -> float | None:
-    """Computes the mean of a measure, or a quantile; None without values."""
+    """Computes the mean of a measure, or a quantile, rounded to four places; None without values."""
     value = _compute_statistic(sample, np.ones((1, len(sample.part))), quantile)[0]
     return None if np.isnan(value) else round(float(value), 4)
 
@@ -260,7 +264,10 @@ def _resample_figures(samples: Sequence[Sample], quantile: float | None, draws_s
 
 @cache
 def _draw_counts(n: int, stream: int) -> Floats:
-    """Returns float64[_N_DRAWS, n]: how often each of n is drawn; all ones if n is 1."""
+    """Returns float64[_N_DRAWS, n]: how often each of n is drawn; all ones if n is 1.
+
+    The same arguments give the same draws, so that systems are resampled in pairs; the array must not be changed.
+    """
     if n == 1:
         return np.ones((_N_DRAWS, 1))
     drawn = np.random.default_rng((stream, n)).multinomial(n, np.full(n, 1 / n), size=_N_DRAWS)

@@ -86,7 +86,7 @@ class Row:
 
     @property
     def title(self) -> str:
-        """Mode, back-end, forced delay, and name of the system."""
+        """Name of the system, mode, and where they are known back-end and forced delay."""
         forced = "" if self.delay_s is None else f", after {self.delay_s:g} s"
         told = f"{self.mode} + {self.back_end}" if self.back_end else self.mode
         return f"{self.system}: {told}{forced}"
@@ -115,6 +115,10 @@ def make_table(systems: Mapping[str, Sequence[str]], out: str, quality: str | No
         systems: folders of evaluations by name of the system: MT-Bench, or one or more question sets; several folders
             of one set are seeds. A folder given as its own name gets the name that it has for its system.
         quality: the measure of the columns; None: the default (`QUALITY`), judged by what a recogniser hears.
+
+    Returns:
+        The rows: your own, sorted by mode, back-end, system and delay; then published ones if the measure is the
+        default.
 
     Raises:
         StoreError: an evaluation cannot be read, or a file cannot be written.
