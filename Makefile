@@ -21,10 +21,10 @@ PROOF_GSM8K ?=
 PROOF_MMLU_PRO ?=
 PROOF_ITEMS ?= 1000
 PROOF_VOICES_ITEMS ?= 100
-PROOF_SPEECH_HOURS ?= 10
-PROOF_SPEAK_HOURS ?= 0.9
+PROOF_SPEECH_HOURS ?= 15
+PROOF_SPEAK_HOURS ?= 1.15
 PROOF_COPY_HOURS ?= 0.2
-PROOF_DIALOGUE_HOURS ?= 1
+PROOF_DIALOGUE_HOURS ?= 1.2
 PROOF_EVALUATED ?= 150
 PROOF_SEEDS ?= 0 1
 PROOF_PARALLEL ?= 2
@@ -100,8 +100,7 @@ demo: install voices ## make a dataset of 12 dialogues, train the included front
 	  --source hssbench=examples/items/hssbench.jsonl --licence gsm8k=CC0-1.0 --licence mmlu_pro=CC0-1.0 \
 	  --licence hssbench=CC0-1.0 --out $(DEMO)
 	@$(BIN)/kame inspect $(DEMO) --wav $(DEMO)/listen.wav
-	@$(BIN)/kame train $(DEMO) --preset nano --init-from $(NANO) --tokenizer $(NANO)/tokenizer.model --codec-path $(NANO)/codec \
-	  --max-steps 40 --learning-rate 1e-5 --evaluate 4 \
+	@$(BIN)/kame train $(DEMO) --preset nano --init-from $(NANO) --max-steps 40 --learning-rate 1e-5 --evaluate 4 \
 	  --set 'evaluation.splits=[test]' --set keep.log_every=1 --set optim.warmup_steps=4 --out $(DEMO)-front-end --checkpoints $(DEMO)-checkpoints || { \
 	  [ $$? != 2 ] || echo "If the folders $(DEMO)* are of an older demo, type: make clean-demo DEMO=$(DEMO)" >&2; exit 1; }
 	@$(BIN)/kame talk --checkpoint $(NANO) $(foreach question,$(DEMO_QUESTIONS),--say "$(subst _, ,$(question))?") \

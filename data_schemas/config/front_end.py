@@ -155,7 +155,8 @@ class FrontEndConfig(Config):
         default=None,
         title="Weights to start from",
         description="A training run, an export, KAME's or Moshi's weights; empty: random weights; with "
-        "datasets and moshi-7b: Kyutai's published weights.",
+        "datasets and moshi-7b: Kyutai's published weights. With datasets, the vocabulary and codec of an "
+        "export are used unless others are named.",
     )
     evaluate_items: int = Field(
         default=150,

@@ -38,8 +38,9 @@ from data_schemas.store import Store
 from flows.runs.tasks import Task, Tasks, run_tasks
 from flows.settings import build, build_train_config, validate_settings
 from kame_model.checkpoint.export import export_once
+from kame_model.checkpoint.files import FACTS
 from kame_model.checkpoint.folder import CODEC
-from kame_model.checkpoint.kame_json import KameJson
+from kame_model.checkpoint.kame_json import KameJson, read_kame_json
 from kame_model.checkpoint.registry import register_export
 from kame_model.encode.folder import TOKENIZER
 from kame_model.encode.held_out import check_held_out, check_speech_held_out
@@ -87,7 +88,7 @@ def run_front_end(
             vocabulary; raised before anything is made.
         KameError: another failure; what was finished is reused by the next run.
     """
-    config = take_from_speech(config)
+    config = take_from_checkpoint(take_from_speech(config))
     for stage in list_stages(config):
         make_train_config(config, stage, "vocabulary", config.datasets)  # invalid settings are reported at once
     make_evaluation_config(config)
@@ -156,6 +157,27 @@ def take_from_speech(config: FrontEndConfig) -> FrontEndConfig:
                 "are used.",
                 f"Omit --{name.replace('_', '-')}, or make speech with it.",
             )
+    return validate_settings(FrontEndConfig, config.model_dump() | taken)
+
+
+def take_from_checkpoint(config: FrontEndConfig) -> FrontEndConfig:
+    """Returns the configuration with the vocabulary and codec of an exported checkpoint that the training starts from.
+
+    Only what is not configured is taken. Unchanged if `init_from` is not a folder with a `kame.json`.
+
+    Raises:
+        StoreError: the `kame.json` is damaged.
+    """
+    folder = Path(config.init_from or "")
+    if config.init_from is None or not (folder / FACTS).is_file():
+        return config
+    facts, taken = read_kame_json(folder / FACTS), dict[str, Any]()
+    if config.tokenizer is None and (folder / TOKENIZER).is_file():
+        taken["tokenizer"] = str(folder / TOKENIZER)
+    is_default = config.codec == FrontEndConfig.model_fields["codec"].default and config.codec_path is None
+    if facts.codec is not None and facts.codec.files is not None and is_default and not config.codec_options:
+        taken |= {"codec": facts.codec.name, "codec_options": facts.codec.options}
+        taken["codec_path"] = str((folder / facts.codec.files[0]).parent) if facts.codec.files else None
     return validate_settings(FrontEndConfig, config.model_dump() | taken)
 
 

@@ -22,10 +22,12 @@ from flows.runs import train
 from flows.runs.speech import run_speech
 from flows.runs.train import Stopped, check_datasets, check_vocabulary, get_named_shares, run_front_end
 from kame_model.checkpoint import load
-from kame_model.checkpoint.kame_json import TrainedDelays
+from kame_model.checkpoint.files import FACTS
+from kame_model.checkpoint.kame_json import TrainedDelays, read_kame_json
 from kame_model.checkpoint.load import load_checkpoint
 from kame_model.checkpoint.registry import read_registry
 from kame_model.encode import token_dataset
+from kame_model.encode.folder import TOKENIZER
 from kame_model.encode.held_out import read_excluded_ids
 from kame_model.encode.manifest import read_manifest
 from kame_model.evaluate.recall import items as recall_items
@@ -240,6 +242,18 @@ def test_moshis_size_comes_with_moshis_weights_vocabulary_and_codec() -> None:
     own = [FrontEndConfig(datasets=["d"], preset=each).codec for each in ("nano", "small")]
     assert own == ["codec2-learnt", "mimi"]
     assert FrontEndConfig(datasets=["d"], preset="small", codec="codec2").codec == "codec2"
+
+
+def test_a_training_from_the_shipped_checkpoint_has_its_vocabulary_and_codec() -> None:
+    shipped = Path(__file__).parents[3] / "examples" / "checkpoints" / "nano"
+    facts = read_kame_json(shipped / FACTS)
+    assert facts.codec is not None
+    taken = train.take_from_checkpoint(FrontEndConfig(datasets=["d"], init_from=str(shipped)))
+    assert (taken.tokenizer, taken.codec) == (str(shipped / TOKENIZER), facts.codec.name)
+    options = {**taken.codec_options, "path": str(taken.codec_path)}
+    assert registry.build("codec", taken.codec, options).digest == facts.codec.digest
+    named = FrontEndConfig(datasets=["d"], init_from=str(shipped), tokenizer="t", codec="mimi")
+    assert train.take_from_checkpoint(named) == named
 
 
 def test_a_dataset_without_held_out_dialogues_is_registered_without_their_figures(quick_config: FrontEndConfig) -> None:
