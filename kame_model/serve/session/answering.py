@@ -90,7 +90,7 @@ class Answering:
         prompt: str | Instructions | None,
         model: str | None = None,
     ) -> None:
-        """Changes the session as `Session.change` does.
+        """Changes the session as `Session.change` does; another mode cancels all answers.
 
         Raises:
             ConfigError: there is no such back-end, mode, prompt or model, the prompts are locked, or the instructions
