@@ -249,6 +249,7 @@ class KameServer:
             task.result()
 
     def _make_slots(self, run: RunInThread) -> Slots | None:
+        """Creates the slots of the front-end, which are not opened yet; returns None without a checkpoint."""
         if self._checkpoint is None:
             return None
         return Slots(self._checkpoint, self.config, run, self.meter, self.admission, is_idle=lambda: not self._sessions)
@@ -296,7 +297,10 @@ class KameServer:
             self._end_all("an error inside the server")
 
     def _on_event(self, session: Session, event: SessionEvent) -> None:
-        """Counts an event of a session; after `ended` the session is removed, and closed in the background."""
+        """Counts an event of a session, its dropped frames, and the age of its oracle.
+
+        After `ended` the session is removed, and closed in the background.
+        """
         self.n_events[event.kind] += 1
         if session.mode == "tandem" or event.kind == "ended":
             self._ages.observe(session.id, event)

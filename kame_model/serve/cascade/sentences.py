@@ -24,7 +24,7 @@ class SentenceSplitter:
 
     def add(self, piece: str) -> list[str]:
         """Adds a piece; returns the sentences that it completes, without Markdown and code blocks. An uncertain end
-        waits: "3." may become "3.5".
+        waits: "3." may become "3.5". An unfinished sentence of more than `MOST_CHARS` is returned in parts.
         """
         self._text += piece
         found: list[str] = []

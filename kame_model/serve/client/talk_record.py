@@ -254,7 +254,9 @@ class TalkRecord:
         return dict(counts)
 
     def save(self, folder: Path) -> None:
-        """Writes audio, transcript and events. If one cannot be written, the files of an earlier conversation stay.
+        """Writes audio, transcript and events to the files `WAV`, `TRANSCRIPT` and `EVENTS` of a folder.
+
+        If one of them cannot be written, the files of an earlier conversation stay.
 
         Raises:
             StoreError: the folder cannot be written.

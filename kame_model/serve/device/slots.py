@@ -226,6 +226,7 @@ class Slots:
         return found_s[n_slots] <= self._budget_s
 
     def _create_engine(self, n_slots: int) -> Engine:
+        """Returns a new engine of the checkpoint's model, which is not opened yet."""
         config = self._config
         front_end = self._checkpoint.front_end
         sampling = self._checkpoint.sampling(config.sampling)

@@ -116,7 +116,12 @@ class BackEndCycle:
             self._wake.set()
 
     def on_heard(self, text: str, is_final: bool) -> None:
-        """Handles the user's turn, as it is in the conversation now; an empty text means that it was noise."""
+        """Handles more of the user's turn, which the conversation has already; `run` sends a request if one is due.
+
+        Args:
+            text: the turn so far; empty if it was noise.
+            is_final: whether the turn has ended, so that a request is sent without delay.
+        """
         if text.strip() or self._wanted:
             self._wanted = self._conversation.heard
         if text.strip() or self._has_lost_its_answer():

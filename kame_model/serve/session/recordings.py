@@ -186,7 +186,10 @@ class Recording:
         await self._all.call(sound.discard)
 
     async def close(self) -> None:
-        """Ends the recording, unless it is over, and writes it to the folder; an error is logged."""
+        """Ends the recording, unless it is over, and writes it to the folder as `<session id>.parquet`.
+
+        Nothing is written if it has no audio. A StoreError is logged, and the recording is lost.
+        """
         if self.is_over:
             return
         self._flush()

@@ -129,6 +129,8 @@ class Session:
     def hear(self, samples: Samples) -> None:
         """Adds the caller's next audio, 24 kHz, of any length; too much of it drops the oldest (event `dropped`).
 
+        It is ignored after the end of the session.
+
         The model steps once per frame that it hears: a transport has to send silence for a client that sends nothing
         while it listens, and to delay audio that arrives faster than real time.
         """
@@ -189,7 +191,8 @@ class Session:
     def reset(self) -> None:
         """Restarts in the same slot, with the present mode, back-end, model and prompt; everything else is cleared.
 
-        A recording ends here: whoever speaks from now on has not been asked. A session that has ended stays so.
+        A recording ends here: whoever speaks from now on has not been asked. A session that has ended stays so. If the
+        recogniser does not work, the session ends.
         """
         if self.has_ended:
             return
