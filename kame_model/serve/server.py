@@ -274,7 +274,7 @@ class KameServer:
         """Returns the load with one more session in this mode, as arguments for `Admission.find_refusal`.
 
         They are the addresses of the open sessions, the number of free slots, the number of sessions on the device
-        (with the new one unless its mode is cascade), and the time. Only the third one counts the new session.
+        (with the new one unless its mode is cascade), and the time.
         """
         present = [session.address for session in self._sessions.values()]
         n_on_device = self._count_on_device() + (mode != "cascade")
