@@ -34,7 +34,7 @@ class Dataset:
         return Store(str(self.folder))
 
     def get_file(self, path: str) -> Path:
-        """Returns the path of a file that the manifest lists.
+        """Returns the absolute path of a file of the dataset, given relative to its folder; it need not exist.
 
         Raises:
             DatasetError: it is outside the dataset's folder.

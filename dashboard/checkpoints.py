@@ -299,7 +299,10 @@ class _Cache(Generic[_T]):
 
 
 class _Digests:
-    """Cache of digests of weights, which are computed one at a time in background threads."""
+    """Cache of digests of weights, which are computed one at a time in background threads.
+
+    An error is cached, too, until the file of the weights changes.
+    """
 
     def __init__(self, read: Callable[[Path], str], cache: Path) -> None:
         self._read, self._cache = read, cache

@@ -83,7 +83,8 @@ def read_totals(index: Index, oracle_version: str) -> Totals:
 def read_groups(index: Index) -> dict[str, list[dict[str, Any]]]:
     """Reads the number, seconds and WER of the dialogues with each value of source, split, form and other columns.
 
-    Returns, by column, records with `name` of the value, `n`, `audio_s` and `wer` (None if unknown), the largest first.
+    Returns, by column, records with `name` of the value (`none` for null), `n`, `audio_s` and `wer` (None if unknown),
+    the largest `n` first.
     """
     return {
         name: index.fetch_records(

@@ -153,6 +153,9 @@ class View:
     def parse(cls, kind: TableKind, pairs: Iterable[tuple[str, str]]) -> "View":
         """Parses the query of a URL.
 
+        Empty values are ignored. Of several values of `q`, `sort`, `page` or a range, the last one counts; those of
+        choices and of `columns` are joined.
+
         Raises:
             ConfigError: it names an unknown column or one without a filter, or an invalid range or page.
         """
@@ -197,7 +200,7 @@ class View:
 
     @property
     def shown(self) -> list[Column]:
-        """Its columns, in the order of the table."""
+        """The displayed columns: those of `columns`, or the default ones if it is empty, in the order of the table."""
         return [each for each in self.kind.columns if (each.name in self.columns if self.columns else each.is_shown)]
 
 

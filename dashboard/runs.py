@@ -75,7 +75,7 @@ class Run:
         message: the scheduler's message on the state; for a failed run its error.
         settings: its configuration; missing fields have their defaults.
         began: start time; None if it has not started.
-        duration_s: time since the start, in seconds.
+        duration_s: how long it has run so far, or ran until its end, in seconds.
         percent: progress in percent; None if it is unknown.
         step: current step.
         url: page of a server.

@@ -74,7 +74,10 @@ def list_servers(scheduler: RunScheduler, host: str) -> list[Server]:
 
 
 def find_failed_server_run(scheduler: RunScheduler, folder: Path) -> Run | None:
-    """Returns the run of a checkpoint's newest server if it failed or crashed; otherwise None."""
+    """Returns the run of a checkpoint's newest server if it failed or crashed; otherwise None.
+
+    Only the newest 50 servers of all checkpoints are searched.
+    """
     for run in scheduler.list_runs([KIND], (), 0, _LISTED):
         if is_server_of(run, folder):
             return run if run.state in _BROKEN else None

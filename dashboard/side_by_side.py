@@ -75,7 +75,11 @@ def list_shares(checkpoints: Sequence[Checkpoint]) -> list[Line]:
 def group_evaluations(
     checkpoints: Sequence[Checkpoint], digests: Digests, evaluations: Sequence[Evaluation]
 ) -> tuple[list[Group], list[tuple[Checkpoint, Evaluation]]]:
-    """Returns groups of evaluations with equal settings, each of two or more checkpoints, and all other evaluations."""
+    """Returns groups of the checkpoints' evaluations with equal settings, and their other evaluations.
+
+    Each group has evaluations of two or more checkpoints. Comparisons are left out, and so are the evaluations of a
+    checkpoint whose digest is not known yet.
+    """
     alike: dict[str, list[tuple[Checkpoint, Evaluation]]] = {}
     for checkpoint in checkpoints:
         for each in select_evaluations(evaluations, digests[checkpoint.key]):

@@ -62,7 +62,11 @@ class ShownTurn:
 
 @dataclass(frozen=True, slots=True)
 class Whisper:
-    """An oracle's text from its arrival until the next one; `times_s` are the events that repeat it."""
+    """An oracle's text from its arrival until the next one, or until the end of the dialogue.
+
+    `label_end_s` is the start of the next one of its level, or the end of the dialogue. `times_s` are the times of its
+    events: the first one, and those that repeat it.
+    """
 
     start_s: float
     end_s: float
@@ -183,7 +187,7 @@ def _find_pauses(words: Mapping[str, Sequence[ShownWord]]) -> Iterator[Span]:
 
 
 def _make_lanes(events: Sequence[Mapping[str, Any]], duration_s: float) -> dict[int, list[Whisper]]:
-    """Makes a lane for each hint level that occurs; consecutive events of one text and turn are one whisper."""
+    """Makes a lane for each hint level that occurs; consecutive events of one text, turn and error are one whisper."""
     runs: list[list[Mapping[str, Any]]] = []
     for event in events:
         before = runs[-1][-1] if runs else None

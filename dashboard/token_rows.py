@@ -31,7 +31,10 @@ class TokenFolder:
 
 @dataclass(frozen=True, slots=True)
 class FedOracle:
-    """An oracle event as tokens. `is_hint`: it feeds the true answer; `is_last`: the last of its turn."""
+    """An oracle event as tokens. `is_hint`: it feeds the true answer; `is_last`: the last of its turn.
+
+    `ratio` is the share of the user's turn that had been heard; `n_tokens` and `text` are what is fed.
+    """
 
     frame: int
     level: int

@@ -142,7 +142,7 @@ class Versions:
         ]
 
     def count_groups(self, column: str) -> list[Figure]:
-        """Counts the dialogues with each value of a column on both sides, the most frequent first."""
+        """Counts the dialogues with each value of a column (`none` for null) on both sides, the most frequent first."""
         return self._count_groups("dialogues", f"coalesce({column}, 'none')")
 
     def count_rejects(self) -> list[Figure]:

@@ -164,7 +164,10 @@ def _format_value(figure: Figure) -> str:
 
 
 def _list_picks(site: Site) -> dict[str, Sequence[str]]:
-    """Returns the suggestions for fields, from the scheduler and the roots, by name of the list; at most 500 each."""
+    """Returns the suggestions for fields, from the scheduler and the roots, by name of the list.
+
+    Lists with suggestions from the roots (datasets, checkpoints, items) have at most `MAX_CHOICES` entries.
+    """
     roots = site.catalog.roots
     items = [each for root in roots for depth in ("", "*/") for each in root.glob(f"{depth}*.jsonl")]
     choices = dict(site.get_scheduler().list_choices())

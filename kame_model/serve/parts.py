@@ -79,10 +79,12 @@ class Parts:
 async def build_parts(config: ServeConfig) -> AsyncIterator[Parts]:
     """Context manager that builds the components of a configuration, and starts embedded servers (llama.cpp).
 
-    Remote endpoints are not contacted: a back-end that is down must not stop the server.
+    Remote endpoints are not contacted: a back-end that is down must not stop the server. The voice is None if
+    text-to-speech does not work and the configuration does not require it.
 
     Raises:
-        ConfigError: a plug-in, a prompt or a voice is unknown, not installed, or rejects its options.
+        ConfigError: a plug-in, a prompt or a voice is unknown, not installed, or rejects its options; or a remote chat
+            model has no base URL.
         BackendError: an engine does not start.
         StoreError: the folder of recordings cannot be used.
     """
@@ -128,6 +130,10 @@ class LazyChat:
         """Streams an answer as `LiveChat.stream` does.
 
         The server is asked for the model's name before the first request, and again before each until that succeeds.
+
+        Raises:
+            ConfigError: no model is configured, and the server does not have exactly one; or the API key is missing.
+            AnswerCut, UnexpectedThought, AnswerRefused, RequestError, BackendError: see `LiveChat.stream`.
         """
         if self._chat is None:
             endpoint = await self._engine.describe_once()

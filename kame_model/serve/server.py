@@ -125,10 +125,11 @@ class KameServer:
         return self.find_unreadiness() is None
 
     async def __aenter__(self) -> Self:
-        """Starts the device's thread. Callers can connect when this returns.
+        """Opens and measures the device's slots, and starts to step them. Callers can connect when this returns.
 
         Raises:
             ConfigError, BackendError, StoreError: the checkpoint is incomplete, or a configured component is missing.
+            torch.OutOfMemoryError: not even one slot fits on the device.
         """
         async with AsyncExitStack() as stack:
             run = self._run or _start_thread(stack)
@@ -237,16 +238,18 @@ class KameServer:
         await self._wait_until_all_gone()
 
     async def wait_until_broken(self) -> None:
-        """Waits until the server cannot continue, for as long as that takes.
+        """Waits until the server cannot continue, for as long as that takes; the server must have been started.
 
         Raises:
             BackendError: the device is broken; every session has been ended, and no more callers are admitted.
+            asyncio.CancelledError: the server was stopped meanwhile.
         """
         done, _ = await asyncio.wait(self._tasks, return_when=asyncio.FIRST_COMPLETED)
         for task in done:
             task.result()
 
     def _make_slots(self, run: RunInThread) -> Slots | None:
+        """Creates the slots of the front-end, which are not opened yet; returns None without a checkpoint."""
         if self._checkpoint is None:
             return None
         return Slots(self._checkpoint, self.config, run, self.meter, self.admission, is_idle=lambda: not self._sessions)
@@ -270,7 +273,8 @@ class KameServer:
     def _describe_load(self, mode: Mode) -> tuple[list[str], int, int, float]:
         """Returns the load with one more session in this mode, as arguments for `Admission.find_refusal`.
 
-        They are the addresses of the open sessions, the number of free slots, the sessions on the device, and the time.
+        They are the addresses of the open sessions, the number of free slots, the number of sessions on the device
+        (with the new one unless its mode is cascade), and the time.
         """
         present = [session.address for session in self._sessions.values()]
         n_on_device = self._count_on_device() + (mode != "cascade")
@@ -293,7 +297,10 @@ class KameServer:
             self._end_all("an error inside the server")
 
     def _on_event(self, session: Session, event: SessionEvent) -> None:
-        """Counts an event of a session; after `ended` the session is removed, and closed in the background."""
+        """Counts an event of a session, its dropped frames, and the age of its oracle.
+
+        After `ended` the session is removed, and closed in the background.
+        """
         self.n_events[event.kind] += 1
         if session.mode == "tandem" or event.kind == "ended":
             self._ages.observe(session.id, event)

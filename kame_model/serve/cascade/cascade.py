@@ -87,6 +87,10 @@ class Cascade:
 
         Returns:
             The number of pieces in which it arrived: most servers send one per token.
+
+        Raises:
+            BackendError: the text-to-speech engine does not work.
+            KameError, TimeoutError: what `read_answer` raises, except for AnswerCut: what was written is spoken.
         """
         sentences: asyncio.Queue[str | None] = asyncio.Queue()
         writing = asyncio.create_task(_queue_sentences(answer, sentences))
@@ -103,10 +107,13 @@ class Cascade:
 
 
 async def _queue_sentences(answer: Answer, sentences: asyncio.Queue[str | None]) -> int:
-    """Queues and reports the sentences of an answer as they come, then queues None; returns the number of pieces.
+    """Queues and reports the sentences of an answer as they come; returns the number of its pieces.
+
+    None is queued at the end, also after an error.
 
     Raises:
         UnexpectedThought: the answer was a thought; its sentences that still waited have been removed.
+        KameError, TimeoutError: what else `read_answer` raises, except for AnswerCut, which ends the answer normally.
     """
     parted, n_pieces = SentenceSplitter(), 0
 

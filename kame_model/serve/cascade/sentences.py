@@ -24,7 +24,7 @@ class SentenceSplitter:
 
     def add(self, piece: str) -> list[str]:
         """Adds a piece; returns the sentences that it completes, without Markdown and code blocks. An uncertain end
-        waits: "3." may become "3.5".
+        waits: "3." may become "3.5". An unfinished sentence of more than `MOST_CHARS` is returned in parts.
         """
         self._text += piece
         found: list[str] = []
@@ -34,12 +34,15 @@ class SentenceSplitter:
         return [each for each in map(self._clean_sentence, found) if each]
 
     def take_rest(self) -> str:
-        """Returns the remaining text at the end, which may be empty."""
+        """Returns the remaining text without Markdown, at the end of the answer; it may be empty."""
         text, self._text = self._text, ""
         return self._clean_sentence(text)
 
     def _clean_sentence(self, sentence: str) -> str:
-        """Returns the spoken part of a sentence, which is empty in a code block."""
+        """Returns the spoken part of a sentence, which is empty in a code block.
+
+        A sentence that starts with a fence is not spoken, and begins or ends a code block.
+        """
         if sentence.lstrip().startswith(_FENCE):
             self._is_code = not self._is_code
             return ""

@@ -29,7 +29,7 @@ class AnswerWatch:
     audible sound has arrived for `QUIET_S`, or no word for `NOISE_S`. If the server sends events, the watch also waits
     until the turn that it hears has ended, the last request to a chat model has been answered or has failed, and the
     last clause that was written has been synthesised. In mode cascade nothing else speaks, so a request that failed
-    without a word ends the answer too.
+    without a word ends the answer too. While the server's audio is late by `STALLED_S` or more, nothing has ended.
     """
 
     def __init__(self) -> None:
@@ -41,23 +41,26 @@ class AnswerWatch:
         self._audible = AUDIBLE
 
     def expect(self, sound: Samples) -> None:
-        """Sets the audio that the caller is going to say, so that the threshold fits a quiet file."""
+        """Sets the threshold above which the caller's frames are audible, for the audio that the caller will say.
+
+        It is `AUDIBLE`, or less for quiet audio (see `AUDIBLE_SHARE`). The audio itself is not kept.
+        """
         pieces = (sound[start : start + FRAME_N_SAMPLES] for start in range(0, len(sound), FRAME_N_SAMPLES))
         self._audible = min(AUDIBLE, AUDIBLE_SHARE * max(map(_measure_rms, pieces), default=0.0))
 
     def say(self, at_s: float, frame: Samples) -> None:
-        """Records a frame of the caller's audio."""
+        """Records the time of a frame of the caller's audio, if it is audible; what arrives later is the answer."""
         if _measure_rms(frame) > self._audible:
             self._asked_s = at_s
 
     def hear(self, at_s: float, samples: Samples) -> None:
-        """Records a piece of the server's audio."""
+        """Records when a piece of the server's audio arrived, and whether it is audible; the audio is not kept."""
         self._came_s = at_s
         if _measure_rms(samples) > AUDIBLE:
             self._sound_s = at_s
 
     def read(self, at_s: float, piece: str) -> None:
-        """Records when the server's newest text came; the text itself is not kept."""
+        """Records when the server's newest text came, unless it is blank; the text itself is not kept."""
         if piece.strip():
             self._text_s = at_s
 
@@ -86,7 +89,7 @@ class AnswerWatch:
 
     @property
     def has_begun(self) -> bool:
-        """Whether a part of an answer has arrived."""
+        """Whether words or audible sound have arrived since the caller's last audible frame."""
         return max(self._text_s, self._sound_s) > self._asked_s
 
     def has_ended(self, now_s: float) -> bool:

@@ -32,7 +32,7 @@ from spoken.reader import speak
 from spoken.spoken_text import Unspeakable
 
 OWED_S = 2.0
-"""Timeout at the end for each frame that a busy server still owes, seconds."""
+"""Timeout at the end for more of the audio that a busy server still owes, seconds."""
 READY_S = 30.0
 """Timeout until a server is ready, seconds."""
 MAX_QUERY_PROMPT_CHARS = 2_000
@@ -114,6 +114,7 @@ async def talk(
         kept: a record that is filled during the conversation, so that it survives an error; it is returned.
 
     Raises:
+        ConfigError: the URL is not that of a server.
         BackendError: there is no server, it rejects the call (`status` is the HTTP status), violates the protocol, or
             rejects the prompt; the message has the reason.
     """
@@ -232,7 +233,7 @@ def read_user_audio(path: Path) -> Samples:
 
 
 async def _wait_for_owed_audio(record: TalkRecord, hearing: "asyncio.Task[None]") -> None:
-    """Waits until the server's audio is as long as the caller's, or until none arrives for `OWED_S`.
+    """Waits until the server's audio is as long as the caller's, none arrives for `OWED_S`, or the call has ended.
 
     One frame may be missing, because Moshi's own server skips the first one.
     """
@@ -263,7 +264,9 @@ async def _receive_messages(
     on_sound: Callable[[Samples], None],
     awaits_change: bool,
 ) -> None:
-    """Records everything that the server sends.
+    """Records the server's audio, text and events, and passes audio and events on, until the connection ends.
+
+    Other messages are ignored. A lost connection is recorded as the end of the conversation.
 
     Args:
         awaits_change: whether a requested change has not been confirmed yet.
@@ -307,7 +310,8 @@ async def _connect(call: Call) -> AsyncIterator[ClientConnection]:
     """Context manager that opens a web socket to a server, and yields it when the server is ready.
 
     Raises:
-        BackendError: no server answers, or it rejects the call.
+        ConfigError: the URL is not that of a server.
+        BackendError: no server answers, it rejects the call, or it does not speak Moshi's protocol.
     """
     headers = {} if call.token is None else {"Authorization": f"Bearer {call.token}"}
     async with AsyncExitStack() as stack:

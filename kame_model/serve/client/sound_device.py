@@ -25,12 +25,12 @@ class SoundDevice:
         self._to_play: deque[np.float32] = deque(maxlen=round(MAX_WAITING_S * SAMPLE_RATE_HZ))
 
     async def capture_frames(self) -> AsyncIterator[Samples]:
-        """Yields what the microphone records, float32[1920] each, as long as the device is open."""
+        """Yields what the microphone records, float32[1920] each. It never ends: nothing comes from a closed device."""
         while True:
             yield await self._heard.get()
 
     def play(self, samples: Samples) -> None:
-        """Queues audio for the loudspeaker."""
+        """Queues audio for the loudspeaker; of more than `MAX_WAITING_S`, the oldest is dropped."""
         self._to_play.extend(samples)
 
     def on_input(self, data: Samples, n_frames: int, time: object, status: object) -> None:

@@ -37,7 +37,7 @@ class Player:
     def add(self, at_s: float, samples: Samples) -> None:
         """Adds a piece that arrived `at_s` seconds after the start, and counts a gap if it was late.
 
-        An empty piece is ignored.
+        The first piece is never late. An empty piece is ignored.
         """
         if not len(samples):
             return
@@ -65,7 +65,8 @@ class Player:
 class Oracle:
     """One answer of the back-end: requested at `asked_s` on the session's clock, its first words `age_s` later.
 
-    `at_s` is when the caller received the event of the request.
+    `at_s` is when the caller received the event of the request. `state` is "unanswered", "cut off" (it has words, but
+    no end was reported), "whole", or "failed: " with the reason.
     """
 
     back_end: str
@@ -176,7 +177,10 @@ class TalkRecord:
         return [(began_s, speaker, text) for began_s, _, speaker, text in self._get_timed_lines()]
 
     def list_oracles_by_line(self) -> list[str]:
-        """Returns for each of `get_lines` the latest oracle at its end; empty for the user's lines."""
+        """Returns for each of `get_lines` the text of the latest oracle at its end (see `find_oracle_by`).
+
+        It is empty for the user's lines, and if no oracle had arrived.
+        """
         told = [
             self.find_oracle_by(end_s) if speaker == "assistant" else None
             for _, end_s, speaker, _ in self._get_timed_lines()
@@ -250,7 +254,9 @@ class TalkRecord:
         return dict(counts)
 
     def save(self, folder: Path) -> None:
-        """Writes audio, transcript and events. If one cannot be written, the files of an earlier conversation stay.
+        """Writes audio, transcript and events to the files `WAV`, `TRANSCRIPT` and `EVENTS` of a folder.
+
+        If one of them cannot be written, the files of an earlier conversation stay.
 
         Raises:
             StoreError: the folder cannot be written.

@@ -26,12 +26,18 @@ _DATA: Final[Mapping[str, Mapping[str, type | UnionType]]] = {
 
 
 def remove_control_characters(text: str) -> str:
-    """Removes characters that control the terminal, and replaces surrogates (halves of UTF-16 characters)."""
+    """Removes characters that control the terminal, except tabs and line feeds.
+
+    Surrogates (halves of UTF-16 characters) are replaced by U+FFFD.
+    """
     return text.translate(_PLAIN)
 
 
 def read_event(body: bytes) -> dict[str, Any]:
-    """Parses an event of the server, checks the fields that a caller uses, and cleans its texts.
+    """Parses an event of the server, checks the fields that a caller uses, and removes control characters.
+
+    They are removed from the texts that are values of `data` (see `remove_control_characters`); the kind, further
+    fields of the event and texts nested deeper are returned as they are.
 
     Raises:
         ValueError: it is not a valid event.

@@ -140,7 +140,7 @@ class Admission:
         """Admits a caller and counts the start for its address; the arguments are those of `find_refusal`.
 
         Raises:
-            Refused: the caller cannot be admitted now.
+            Refused: the caller cannot be admitted now; the refusal is counted.
         """
         with self._others.hold_decision():
             refusal = self.find_refusal(address, present, n_free, n_on_device, now_s)
@@ -151,18 +151,18 @@ class Admission:
         self._starts.append((now_s, address))
 
     def leave(self, address: str) -> None:
-        """Records that an admitted session has ended, or never began."""
+        """Informs the other processes that an admitted session has ended, or never began; its start still counts."""
         self._others.leave(address)
 
     def admit_to_device(self, n_others: int, n_on_device: int, now_s: float) -> None:
-        """Admits a session of mode cascade to a mode that the device steps.
+        """Checks whether the device has time for one more session, of mode cascade until now; nothing is stored.
 
         Args:
             n_others: the other sessions.
             n_on_device, now_s: as in `find_refusal`.
 
         Raises:
-            Refused: not now; nothing has changed.
+            Refused: the other sessions would miss real time; the refusal is counted.
         """
         refusal = self._find_lack_of_time(n_others, n_on_device, now_s)
         if refusal is not None:

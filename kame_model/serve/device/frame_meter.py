@@ -54,21 +54,21 @@ class FrameMeter:
     def set_idle_times(self, probed_s: Mapping[int, float]) -> None:
         """Sets the measured step times of the idle device, seconds, by the number of callers.
 
-        If these show that one caller is served in real time, slow steps with one caller are forgotten.
+        If these show that one caller is served in real time, all recorded steps with one caller are forgotten.
         """
         self._probed_s = dict(sorted(probed_s.items()))
         if self._estimate_device_s(1) <= FRAME_S:
             self._by_callers.pop(1, None)
 
     def forget_steps(self) -> None:
-        """Forgets all steps, because the device has been recreated."""
+        """Forgets the times of all steps, because the device has been recreated; counts and idle times stay."""
         self._window.clear()
         self._by_callers.clear()
 
     def add(self, at_s: float, step_s: float, late_s: float, n_callers: int) -> None:
         """Adds a step that began at `at_s`, `late_s` late, and took `step_s` until its frames were delivered.
 
-        Callers are those on the device. A step without callers only shows whether steps begin in time.
+        Callers are those on the device. A step without callers counts for the last 30 s, but not for predictions.
         """
         self.n_steps += 1
         self.n_late += late_s >= FRAME_S
@@ -121,7 +121,8 @@ class FrameMeter:
         """Returns the expected time of a step with so many callers, seconds; 0 without callers, or if nothing is known.
 
         It is that of such recent steps. Without those it extrapolates from fewer callers: each further caller adds what
-        the last one of these added, or what one adds to the idle device's time, whichever is more.
+        the last one of these added, or what one adds to the idle device's time, whichever is more. Without steps of
+        fewer callers it is the idle device's time.
         """
         self._drop_old_steps(now_s)
         if not n_callers:
@@ -144,7 +145,10 @@ class FrameMeter:
         return _compute_percentile(steps, _TYPICAL) if len(steps) >= _N_KNOWN else None
 
     def _estimate_device_s(self, n_callers: int) -> float:
-        """Interpolates the time of a step between the measured numbers of callers, seconds; 0 without measurements."""
+        """Returns the time of a step of the idle device, seconds; 0 without measurements.
+
+        It is interpolated between the measured numbers of callers; outside of them it is that of the nearest one.
+        """
         return float(np.interp(n_callers, [*self._probed_s], [*self._probed_s.values()])) if self._probed_s else 0.0
 
     def _drop_old_steps(self, now_s: float) -> None:

@@ -93,8 +93,8 @@ class Slots:
     async def remeasure_if_idle(self, stepper: Stepper) -> None:
         """Measures the device again if the server is idle and the last measurement may be outdated.
 
-        The slots are recreated if another number fits now. After an error, which is logged, everything stays as it was
-        until the next try.
+        The slots are recreated if another number fits now. After an error, which is logged, their number stays as it
+        was until the next try; if they could not be recreated, nobody is admitted until then.
         """
         if not self._is_idle():
             self._again_s = MEASURE_AGAIN_S
@@ -127,11 +127,17 @@ class Slots:
             engine.__exit__(None, None, None)
 
     def _is_doubtful(self, now_s: float) -> bool:
-        """Returns whether the last measurement failed, or found that even one caller cannot be served."""
+        """Returns whether the last measurement failed, or even one caller cannot be served in real time."""
         return self._has_failed or not self._meter.can_serve_alone(now_s)
 
     async def _measure(self, engine: Engine, stepper: Stepper) -> float | None:
-        """Measures an idle device; returns the time of a step of all slots, seconds, or None if a caller came."""
+        """Measures an idle device, and stores the times in the meter.
+
+        All slots are reset before their next step.
+
+        Returns:
+            The time of a step of all slots, seconds; None, and nothing is stored, if a caller came.
+        """
         stepper.reset_all()  # now, for callers who come meanwhile
         self._measured_s, self._n_late_known = asyncio.get_running_loop().time(), self._meter.n_late
         probed_s = await measure_idle_device(engine, self._run, self._is_idle)
@@ -220,6 +226,7 @@ class Slots:
         return found_s[n_slots] <= self._budget_s
 
     def _create_engine(self, n_slots: int) -> Engine:
+        """Returns a new engine of the checkpoint's model, which is not opened yet."""
         config = self._config
         front_end = self._checkpoint.front_end
         sampling = self._checkpoint.sampling(config.sampling)

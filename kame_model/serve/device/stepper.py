@@ -94,7 +94,11 @@ class Stepper:
         return self.n_slots - len(self._sessions)
 
     def use(self, device: Device, n_slots: int) -> None:
-        """Switches to another, unused device. There must be no session on the current one."""
+        """Switches to another, unused device.
+
+        Raises:
+            RuntimeError: there are sessions on the current one.
+        """
         if self._sessions:
             raise RuntimeError("sessions are on the device")
         self._device, self.n_slots = device, n_slots

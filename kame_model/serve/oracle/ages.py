@@ -29,7 +29,8 @@ class OracleAges:
     def observe(self, session_id: str, event: SessionEvent) -> None:
         """Records the age of each new oracle in a tandem session's events.
 
-        The first time that the median of the last `N_WATCHED` is above that of training, a warning is logged.
+        The first time that the median of the last `N_WATCHED` ages is above the longest delay of training, a warning is
+        logged; after that, nothing is recorded.
         """
         if event.kind == "ended":
             self._newest.pop(session_id, None)

@@ -103,7 +103,11 @@ class BackEndCycle:
         return bool(self._under_way)
 
     def restart_request(self) -> None:
-        """Handles a change of the session's back-end or prompt: a turn without an answer is sent again."""
+        """Handles a change of the session's back-end or prompt.
+
+        If the user is still speaking, or requests are in flight, these are cancelled and the turn is sent again. An
+        ended turn without requests in flight is not.
+        """
         is_speaking = not self._conversation.is_finished
         if self._under_way or (self._wanted and is_speaking):
             self._cancel(*self._under_way)
@@ -112,7 +116,12 @@ class BackEndCycle:
             self._wake.set()
 
     def on_heard(self, text: str, is_final: bool) -> None:
-        """Handles the user's turn, as it is in the conversation now; an empty text means that it was noise."""
+        """Handles more of the user's turn, which the conversation has already; `run` sends a request if one is due.
+
+        Args:
+            text: the turn so far; empty if it was noise.
+            is_final: whether the turn has ended, so that a request is sent without delay.
+        """
         if text.strip() or self._wanted:
             self._wanted = self._conversation.heard
         if text.strip() or self._has_lost_its_answer():
@@ -181,7 +190,10 @@ class BackEndCycle:
         return bool(self._wanted) and self._wanted != self._asked and is_long_enough
 
     def _make_place(self) -> bool:
-        """Returns whether one more request may be sent; if not, an ended turn cancels another one to make room."""
+        """Returns whether one more request may be sent.
+
+        If the maximum is in flight, an ended turn cancels one of them to make room; an unfinished one has to wait.
+        """
         if len(self._under_way) < self._config.max_in_flight:
             return True
         if self._must_ask:
@@ -283,7 +295,10 @@ class BackEndCycle:
         answer.report_words(words)
 
     def _schedule_retry(self, request: _Request) -> None:
-        """Counts a failure of the back-end, delays the next request, and repeats the newest one, up to `MAX_TRIES`."""
+        """Counts a failure of the back-end, and delays the next request.
+
+        If the failed request is the newest one, it is repeated, unless its words have been sent `MAX_TRIES` times.
+        """
         self._n_failures += 1
         self._next_s = max(self._next_s, asyncio.get_running_loop().time() + self._compute_interval_s())
         if request is self._under_way[-1] and self._n_tries < MAX_TRIES:

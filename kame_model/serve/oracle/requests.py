@@ -34,7 +34,14 @@ _TELL_IT_SOON: Final = "Turn its thinking off (docs/llm.md, Models that think), 
 
 @dataclass
 class RequestCounts:
-    """Counts of the outcomes of all requests of a server's sessions, also those of cascades."""
+    """Counts of the outcomes of all requests of a server's sessions, also those of cascades.
+
+    Attributes:
+        n_asked: all requests.
+        n_answered: those that succeeded.
+        n_given_up: those that were cancelled.
+        n_failed: those that ended with an error.
+    """
 
     n_asked: int = 0
     n_answered: int = 0
@@ -45,7 +52,7 @@ class RequestCounts:
         self._faults = FaultLog(_LOG)  # not a field, because fields are counts
 
     def log_fault(self, who: str, place: str, error: Exception) -> None:
-        """Logs a fault, but never the text of the error, which may quote the server.
+        """Logs a fault, each at most once a minute, but never the text of the error, which may quote the server.
 
         Args:
             who: the failed component.

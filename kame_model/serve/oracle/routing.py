@@ -71,8 +71,10 @@ class Router:
     async def choose(self, text: str, own: BackendName) -> BackendName:
         """Returns the back-end for what the user has said so far, or `own` if nothing else matches.
 
+        A call of the classifier that hangs is waited for without a timeout.
+
         Raises:
-            BackendError: the classifier failed, hangs, or named an unknown back-end.
+            BackendError: the classifier failed or named an unknown back-end, or too many of its calls hang.
         """
         chosen = await self._classify(text)
         if chosen is not None:
@@ -87,7 +89,7 @@ class Router:
         """Returns the classifier's choice, or None if there is no classifier or it makes none.
 
         Raises:
-            BackendError: it failed, hangs, or named an unknown back-end.
+            BackendError: it failed or named an unknown back-end, or too many of its calls hang.
         """
         if self._classifier is None:
             return None
@@ -187,7 +189,7 @@ class Choice:
             is_answer: whether its text is read out as it is; otherwise it becomes an oracle of the front-end.
 
         Raises:
-            BackendError: the classifier failed, or named an unknown back-end.
+            BackendError: the classifier failed or named an unknown back-end, or too many of its calls hang.
         """
         chosen = self._back_ends[await self._router.choose(text, self._own.name)]
         if self.model and chosen is self._own:

@@ -185,7 +185,8 @@ class SpokenStream:
         """Returns the rest, in the form of `feed`, at the end of the answer.
 
         Raises:
-            UnusableAnswer: no sentence of the answer can be spoken; what `feed` returned stands.
+            UnusableAnswer: no sentence of the answer can be spoken, or it only announces what it would say; what `feed`
+                returned stands.
             RequestError: it is empty.
         """
         written = self._before + self._line

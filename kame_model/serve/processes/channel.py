@@ -61,7 +61,7 @@ def send_socket(channel: socket.socket, accepted: socket.socket) -> bool:
 
 
 def send_order(channel: socket.socket, order: bytes) -> None:
-    """Orders a process to `RETIRE` or to `END`, unless it has already ended."""
+    """Orders a process to `RETIRE` or to `END`; the order is lost if it has ended, or the channel's buffer is full."""
     with suppress(OSError):
         channel.send(order)
 

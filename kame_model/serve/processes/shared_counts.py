@@ -35,11 +35,15 @@ ProcessState = Literal["loading", "serving", "draining", "dead"]
 class SharedCounts:
     """The counts of one server, as one of its processes sees them.
 
-    If the file cannot be read or written, an error is logged, and each process uses only its own counts.
+    If the file cannot be read or written later, an error is logged, and there seems to be nothing in it: the other
+    processes have no sessions, and each `SharedAllowance` is full.
 
     Args:
         file: shared by all processes; created if it does not exist.
         process: the process id that identifies this process's callers; None: the current one.
+
+    Raises:
+        sqlite3.Error: the file cannot be opened.
     """
 
     def __init__(self, file: Path, process: int | None = None) -> None:
@@ -89,7 +93,7 @@ class SharedCounts:
         self._run("INSERT INTO starts VALUES (?, ?, ?)", self._process, address, now_s)
 
     def leave(self, address: str) -> None:
-        """Removes a session of this process from the counts."""
+        """Removes one session of an address in this process from the counts; its start stays counted."""
         self._run(
             "DELETE FROM sessions WHERE rowid IN "
             "(SELECT rowid FROM sessions WHERE process = ? AND address = ? LIMIT 1)",
@@ -118,16 +122,23 @@ class SharedCounts:
     def make_allowance(
         self, name: str, per_s: float, most: float, clock_s: Callable[[], float] = time.monotonic
     ) -> "SharedAllowance":
-        """Creates a rate limit for each key, over all processes."""
+        """Returns a rate limit for each key, over all processes.
+
+        Args:
+            name: identifies the limit; all processes use the same amounts.
+            per_s: how much is added per second.
+            most: the maximum, and the initial amount.
+            clock_s: a monotonic clock that all processes share, seconds.
+        """
         return SharedAllowance(self, name, per_s, most, clock_s)
 
     def read_left(self, name: str, key: str) -> tuple[float, float] | None:
-        """Returns what a key had left of an allowance, and when; None if it has used nothing."""
+        """Returns what a key had left of an allowance, and when; None if it has used nothing lately (`write_left`)."""
         found = self._run("SELECT n_left, at_s FROM allowances WHERE name = ? AND key = ?", name, key)
         return (float(found[0][0]), float(found[0][1])) if found else None
 
     def write_left(self, name: str, key: str, n_left: float, at_s: float, full_at_s: float) -> None:
-        """Records what a key has left, and deletes the keys that have used nothing since `full_at_s`."""
+        """Records what a key has left, and deletes the keys of this allowance that used nothing since `full_at_s`."""
         self._run("DELETE FROM allowances WHERE name = ? AND at_s < ?", name, full_at_s)
         self._run("INSERT OR REPLACE INTO allowances VALUES (?, ?, ?, ?)", name, key, n_left, at_s)
 

@@ -90,7 +90,7 @@ class Answering:
         prompt: str | Instructions | None,
         model: str | None = None,
     ) -> None:
-        """Changes the session as `Session.change` does.
+        """Changes the session as `Session.change` does; another mode cancels all answers.
 
         Raises:
             ConfigError: there is no such back-end, mode, prompt or model, the prompts are locked, or the instructions
@@ -124,7 +124,9 @@ class Answering:
         )
 
     def on_heard(self, heard: Heard) -> None:
-        """Handles more of the user's turn.
+        """Handles more of the user's turn, which enters the history.
+
+        In mode tandem oracles are requested for it, in mode cascade an answer once it is final, in mode direct nothing.
 
         A recogniser may be late, and its last words on a turn may arrive when the user speaks again: the cascade then
         answers both turns when the words of the second one have arrived, and does not interrupt the user.
@@ -136,7 +138,10 @@ class Answering:
             self._cascade.on_turn_end(heard.text)
 
     def on_turn(self, turn: Literal["started", "stopped"]) -> None:
-        """Handles the start or the end of the user's turn; the last words of an ended turn may still arrive."""
+        """Handles the start of the user's turn, which interrupts text-to-speech, or its end.
+
+        The last words of an ended turn may still arrive.
+        """
         self._is_user_speaking = turn == "started"
         if self._cascade is not None and self._is_user_speaking:
             self._cascade.on_speech_started()

@@ -71,7 +71,7 @@ class Conversation:
 
     @property
     def is_finished(self) -> bool:
-        """Whether the user's last turn has ended."""
+        """Whether no turn of the user is in progress: the last one has ended, or there was none."""
         return not self._is_speaking
 
     @property
@@ -82,7 +82,8 @@ class Conversation:
     def add_user_text(self, text: str, is_final: bool = False) -> None:
         """Replaces the text of the user's turn so far by the recogniser's newest one.
 
-        A turn that follows another turn of the user, with nothing said between them, continues it.
+        A turn that follows another turn of the user, with nothing said between them, continues it. An empty text begins
+        no turn.
         """
         text = " ".join(text.split())
         if not self._is_speaking:

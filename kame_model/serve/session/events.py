@@ -18,7 +18,7 @@ EventKind = Literal[
     "voice_asked",  # text: a clause of the front-end's text is to be said (voice `synthesised`)
     "voice_done",  # text: its audio has been synthesised
     "voice_failed",  # text, reason: a clause of the front-end's text could not be said (voice `synthesised`)
-    "changed",  # mode, back_end, model, prompt: the new values
+    "changed",  # mode, back_end, model: the present values; prompt, if one was given
     "dropped",  # direction (heard or said), n_frames: dropped audio; was_silence: late audio, after silence
     "ended",  # reason
 ]

@@ -141,12 +141,16 @@ class TurnRecogniser:
             self._stream.end_turn()
 
     def reset(self) -> None:
-        """Clears the state; pending results of the recogniser are discarded."""
+        """Clears the state; pending results of the recogniser, and pending requests to end a turn, are discarded.
+
+        Raises:
+            BackendError: the recogniser does not work.
+        """
         self.close()
         self._open_stream()
 
     def close(self) -> None:
-        """Clears the state and stops recognition."""
+        """Clears the state and stops recognition: further frames are ignored until `reset`."""
         stream, self._stream = self._stream, None
         self._before.clear()
         self._ends.clear()

@@ -20,7 +20,8 @@ class SaidFrame:
     """80 ms of what the session says.
 
     Attributes:
-        number: counts from 0 in each session; numbers are missing if audio was dropped for a slow client.
+        number: counts from 0 in each session, and again after a reset; numbers are missing if audio was dropped for a
+            slow client.
         samples: float32[1920].
         text: the piece of text that belongs to it; mostly empty.
     """

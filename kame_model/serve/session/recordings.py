@@ -186,7 +186,10 @@ class Recording:
         await self._all.call(sound.discard)
 
     async def close(self) -> None:
-        """Ends the recording, unless it is over, and writes it to the folder; an error is logged."""
+        """Ends the recording, unless it is over, and writes it to the folder as `<session id>.parquet`.
+
+        Nothing is written if it has no audio. A StoreError is logged, and the recording is lost.
+        """
         if self.is_over:
             return
         self._flush()
@@ -220,7 +223,10 @@ class Recording:
             self._voices.append(now)
 
     def _note_user_turn(self, text: str, is_final: bool, time_s: float) -> None:
-        """Records the user's turn once its text is final, with the times at which its speech began and ended."""
+        """Records the user's turn once its text is final, with the times at which its speech began and ended.
+
+        A turn without words is not recorded.
+        """
         if self._first_heard_s is None:
             self._first_heard_s = time_s
         if not is_final:
@@ -277,6 +283,9 @@ class Recording:
 
 class Recordings:
     """The recordings of one server in a folder of its own.
+
+    Creating it creates the folder if necessary, locks it until `aclose`, and deletes partial files that a killed server
+    left.
 
     Args:
         config: the folder, and how long recordings are kept.
@@ -351,7 +360,7 @@ class Recordings:
             await asyncio.sleep(SWEEP_EVERY_S)
 
     async def sweep(self) -> int:
-        """Deletes expired recordings; returns how many. Failures are logged."""
+        """Deletes expired recordings; returns how many. One that cannot be read or deleted is logged and stays."""
         return await self.call(self._sweep)
 
     async def aclose(self) -> None:

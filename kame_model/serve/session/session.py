@@ -129,6 +129,8 @@ class Session:
     def hear(self, samples: Samples) -> None:
         """Adds the caller's next audio, 24 kHz, of any length; too much of it drops the oldest (event `dropped`).
 
+        It is ignored after the end of the session.
+
         The model steps once per frame that it hears: a transport has to send silence for a client that sends nothing
         while it listens, and to delay audio that arrives faster than real time.
         """
@@ -173,8 +175,8 @@ class Session:
         """Changes the given values, without a gap in the frames.
 
         Args:
-            mode: from the next frame on.
-            back_end: from the next request on.
+            mode: from the next frame on; another mode cancels all answers.
+            back_end: from the next request on, which is sent at once in place of requests for oracles in flight.
             prompt: one of our prompts by name, or instructions that replace the back-end's: see `choose_prompt`.
             model: a model of the back-end; empty: its default, which is also used with another back-end.
 
@@ -189,7 +191,8 @@ class Session:
     def reset(self) -> None:
         """Restarts in the same slot, with the present mode, back-end, model and prompt; everything else is cleared.
 
-        A recording ends here: whoever speaks from now on has not been asked. A session that has ended stays so.
+        A recording ends here: whoever speaks from now on has not been asked. A session that has ended stays so. If the
+        recogniser does not work, the session ends.
         """
         if self.has_ended:
             return
@@ -206,7 +209,10 @@ class Session:
         self._emit("started", self._collect_facts())
 
     async def close(self, reason: str) -> None:
-        """Ends the session; a second call does nothing. The slot is free at once, connections are closed on return."""
+        """Ends the session. The slot is free at once, connections are closed on return.
+
+        If the session has already ended, only waits until its connections are closed; the first reason stays.
+        """
         self.fail(reason)
         if self._closing is not None:
             await asyncio.shield(self._closing)
@@ -320,6 +326,7 @@ class Session:
                 _LOG.error("An error occurred while session %s was closed.", self.id, exc_info=result)
 
     def _on_task_done(self, task: "asyncio.Task[None]") -> None:
+        """Ends the session, with a log entry, if one of its tasks has failed."""
         if not task.cancelled() and task.exception() is not None and not self.has_ended:
             _LOG.error("Session %s failed.", self.id, exc_info=task.exception())
             self.fail("an error inside the server")

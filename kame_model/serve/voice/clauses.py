@@ -41,7 +41,7 @@ class ClauseSplitter:
             is_dry: whether nothing written before is left to be said.
 
         Returns:
-            The clause that ended before this frame; empty if none did.
+            The clause that ended before this frame; empty if none did, or if it has neither letters nor digits.
         """
         self._n_silent = 0 if piece else self._n_silent + 1
         if self._is_abandoned:

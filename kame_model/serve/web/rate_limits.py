@@ -45,7 +45,7 @@ class Allowance:
 
     @property
     def amount_left(self) -> float:
-        """The current amount."""
+        """The current amount; negative after `overdraw` of more than there was."""
         now_s = self._clock_s()
         self._left = min(self._most, self._left + (now_s - self._at_s) * self._per_s)
         self._at_s = now_s

@@ -201,7 +201,7 @@ class UserTurns:
     def hear(self, text: str, is_final: bool, time_s: float) -> list[Event]:
         """Adds the transcript of the oldest turn whose transcript is not final, and returns the events for it.
 
-        If there is no such turn, one begins.
+        If there is no such turn, one begins, unless the text is empty.
 
         Args:
             text: the whole transcript of that turn so far.

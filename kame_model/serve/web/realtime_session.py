@@ -97,8 +97,8 @@ class SessionSettings:
 
         Each field is handled by itself, so that an unsupported one does not affect the others: OpenAI's own server
         rejects a whole update, and instructions beside a tool with too long a name are lost there
-        (github.com/livekit/agents/issues/1183). null means unset, except for transcription and turn detection, which it
-        turns off, and for echoed fields.
+        (github.com/livekit/agents/issues/1183). null means unset and changes nothing, except that it turns off
+        transcription, removes an echoed field, and is an error for turn detection, which cannot be turned off.
 
         Raises:
             RealtimeError: it is not a session; nothing has changed.
