@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from kame_model.checkpoint.files import FACTS
+from kame_model.checkpoint.kame_json import read_kame_json
 from tests.support.benchmark_runs import ROOT, run_benchmark
 from tests.support.made_rows import made_with, make_speech_row
 from tests.support.token_rows import write_token_rows
@@ -13,11 +15,14 @@ from tests.support.token_rows import write_token_rows
 @pytest.mark.slow
 def test_a_model_reads_the_text_of_the_recordings_in_its_own_voice(tmp_path: Path) -> None:
     nano = ROOT / "examples" / "checkpoints" / "nano"
-    facts = json.loads((nano / "kame.json").read_text())
-    digests = {"tokenizer_digest": facts["tokenizer_digest"], "codec_digest": facts["codec"]["digest"]}
-    by = made_with(text_card=1500, card=512, n_codebooks=6).model_copy(update=digests)
-    validation = [make_speech_row(number, "validation", by) for number in range(4)]
-    write_token_rows(tmp_path, [make_speech_row(9, "train", by)], validation, made_with=by)
+    facts = read_kame_json(nano / FACTS)
+    assert facts.codec is not None
+    assert facts.layout is not None
+    digests, layout = {"tokenizer_digest": facts.tokenizer_digest, "codec_digest": facts.codec.digest}, facts.layout
+    plain = made_with(text_card=1500, card=min(layout.sizes), n_codebooks=layout.n_codebooks)
+    validation = [make_speech_row(number, "validation", plain) for number in range(4)]
+    by = plain.model_copy(update=digests | {"layout": layout})
+    write_token_rows(tmp_path, [make_speech_row(9, "train", plain)], validation, made_with=by)
     told = json.loads(run_benchmark("decoded_sound", nano, tmp_path, "--n", "3", "--json"))
     assert len(told["rows"]) == 3
     assert all(row["read"] == row["text"] != "" for row in told["rows"])

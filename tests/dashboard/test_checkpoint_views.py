@@ -104,8 +104,8 @@ def test_the_shipped_checkpoint_is_there_wherever_one_looks(root: Path, schedule
     assert shipped is not None
     with open_client(root, scheduler, files=CheckpointFiles()) as client:
         page = client.get("/checkpoints/of/nano").text
-        assert "8.3 M" in page
-        assert "codec2-learnt" in page
+        assert "6.4 M" in page
+        assert "codec2-neural" in page
         assert "What it is not for" in page
         assert f'<option value="{shipped}">' in client.get("/start/evaluate").text
         assert f'value="{shipped}"' in client.get("/start/serve?checkpoint=nano").text

@@ -120,8 +120,6 @@ def start_training(page: "Page", name: str, steps: int, learning_rate: float = 1
     page.get_by_label("Folder of the run").fill(name)
     page.get_by_label("Training steps").fill(str(steps))
     page.get_by_text("All other settings").click()
-    page.get_by_label("Vocabulary", exact=True).fill(f"{NANO}/tokenizer.model")
-    page.get_by_label("Codec's weights").fill(f"{NANO}/codec")
     page.get_by_label("Weights to start from").fill(str(NANO))
     page.get_by_label("Evaluation, dialogues").fill("0")
     page.locator("#settings").fill(

@@ -1,6 +1,5 @@
 """Codec 2 with learnt codebooks: from a sound to codebooks, and the promises of a codec."""
 
-from difflib import SequenceMatcher
 from pathlib import Path
 
 import numpy as np
@@ -17,13 +16,11 @@ from backends.codec.codec2_learnt import (
 )
 from backends.codec.codec2_parameters import read_parameters, write_parameters
 from backends.codec.conformance import check_codec
-from backends.conformance import make_chirps, strip_marks
+from backends.conformance import make_chirps
 from data_schemas.errors import BackendError, ConfigError, DatasetError
 from data_schemas.units import FRAME_N_SAMPLES, SAMPLE_RATE_HZ
 from tests.support.exact_streams import assert_streams_are_exact
-from tests.support.spoken_question import WORDS, spoken_question
 
-SHIPPED = Path(__file__).parents[3] / "examples" / "checkpoints" / "nano" / "codec"
 SOUNDS = [make_chirps(seed, 15 * SAMPLE_RATE_HZ) for seed in range(3)]
 
 
@@ -97,13 +94,3 @@ def test_a_damaged_file_is_told(tmp_path: Path) -> None:
     (tmp_path / BOOKS).write_bytes(b"no codebooks")
     with pytest.raises(BackendError, match="contains no codebooks"):
         LearntCodec2(LearntCodec2Options(path=str(tmp_path)))
-
-
-@pytest.mark.full
-def test_most_words_are_understood_after_the_round_trip_by_the_shipped_codebooks() -> None:
-    codec = registry.build("codec", "codec2-learnt", {"path": str(SHIPPED)})
-    said = codec.decode(codec.encode([spoken_question()])[0])
-    heard = strip_marks(registry.build("asr", "moonshine", {}).transcribe(said, SAMPLE_RATE_HZ)).split()
-    wanted = strip_marks(WORDS).split()
-    in_order = SequenceMatcher(None, heard, wanted, autojunk=False).get_matching_blocks()
-    assert sum(each.size for each in in_order) >= len(wanted) - 2, heard

@@ -187,4 +187,4 @@ def test_the_shipped_checkpoint_may_be_published_as_it_is(hub: HubServer) -> Non
     assert done.exit_code == 0, done.output
     facts = load_checkpoint(NAME).facts
     assert facts is not None
-    assert set(collect_licences(facts).values()) == {"MIT", "CC0-1.0"}
+    assert set(collect_licences(facts).values()) == {"MIT", "CC0-1.0", "Apache-2.0"}
