@@ -309,7 +309,7 @@ class TableReader:
     def compute_histogram(self, column: Column) -> list[Bar]:
         """Returns the histogram of a column under all other filters; empty if the whole table has no number.
 
-        Bars cover the numbers of the whole table, so that they do not move when a filter changes.
+        Rows without a value are not counted. Bars cover the numbers of the whole table, so that they do not move when a filter changes.
         """
         bounds = f"SELECT min({column.value}), max({column.value}) FROM {self._view.kind.name}"  # noqa: S608
         low, high = self._fetch_rows(bounds, [])[0]
@@ -319,9 +319,9 @@ class TableReader:
         where, parameters = self._make_where(but=column.name)
         sql = (
             f"SELECT least(floor(({column.value} - ?) / ?)::BIGINT, {_N_BARS - 1}) AS bar, count(*)"  # noqa: S608
-            f" FROM {self._from}{where} GROUP BY bar"
+            f" FROM {self._from}{where}{' AND' if where else ' WHERE'} ({column.value}) IS NOT NULL GROUP BY bar"
         )
-        counted: dict[int | None, int] = dict(self._fetch_rows(sql, [low, width, *parameters]))
+        counted: dict[int, int] = dict(self._fetch_rows(sql, [low, width, *parameters]))
         return [Bar(low + i * width, low + (i + 1) * width, counted.get(i, 0)) for i in range(_N_BARS)]
 
     def _fetch_rows(self, sql: str, parameters: Sequence[object]) -> list[tuple[Any, ...]]:

@@ -295,7 +295,7 @@ async def _receive_messages(
                     f"The server rejected the prompt: {remove_control_characters(body.decode(errors='replace'))}"
                 )
     except ConnectionClosed as error:
-        record.end(f"connection lost: {error}")
+        record.end(f"connection lost: {remove_control_characters(str(error))}")
     except ValueError as error:  # neither Opus nor an event
         raise _make_foreign_error(f"A message of the server ({error})") from error
     if awaits_change and not record.ended:
@@ -350,7 +350,8 @@ def _find_reason(error: InvalidStatus) -> str:
         told = json.loads(error.response.body or b"")["error"]
     except (ValueError, KeyError, TypeError):
         return f"{status}."
-    return f"{told.get('message', told) if isinstance(told, dict) else told} ({status})"
+    message = str(told.get("message", told) if isinstance(told, dict) else told)
+    return f"{remove_control_characters(message)} ({status})"
 
 
 def _find_remedy(error: InvalidStatus) -> str:

@@ -151,7 +151,7 @@ class TalkRecord:
 
     def note(self, at_s: float, event: dict[str, Any]) -> None:
         """Adds an event of the server that arrived at this time."""
-        self.events.append({"at_s": round_s(self._compute_time_since_start(at_s)), **event})
+        self.events.append({**event, "at_s": round_s(self._compute_time_since_start(at_s))})
         self.watch.note(self._compute_time_since_start(at_s), event)
         if event.get("kind") == "ended":
             self.end(str(event.get("data", {}).get("reason", "")))

@@ -148,7 +148,7 @@ def test_another_url_is_refused(url: str) -> None:
 
 async def test_the_reason_of_a_refusal_is_told() -> None:
     def refuse(socket: ServerConnection, request: Request) -> Response:
-        told = json.dumps({"error": {"code": "full", "message": "All 4 places are taken."}})
+        told = json.dumps({"error": {"code": "full", "message": "All 4\u001b places are taken."}})
         return socket.respond(HTTPStatus.SERVICE_UNAVAILABLE, told)
 
     async with serving(parrot, process_request=refuse) as url:
@@ -321,3 +321,10 @@ def test_what_is_no_sound_is_refused(tmp_path: Path) -> None:
     for name in ("text.wav", "none.wav", "empty.wav", "three.wav"):
         with pytest.raises(ConfigError, match=name):
             read_user_audio(tmp_path / name)
+
+
+def test_the_time_of_an_event_is_the_callers_own() -> None:
+    talked = TalkRecord()
+    talked.start_s = 0.5
+    talked.note(1.0, {"kind": "speech_started", "time_s": 0.5, "at_s": "later", "data": {}})
+    assert talked.events[0]["at_s"] == 0.5
