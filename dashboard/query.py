@@ -309,7 +309,8 @@ class TableReader:
     def compute_histogram(self, column: Column) -> list[Bar]:
         """Returns the histogram of a column under all other filters; empty if the whole table has no number.
 
-        Rows without a value are not counted. Bars cover the numbers of the whole table, so that they do not move when a filter changes.
+        Rows without a value are not counted. Bars cover the numbers of the whole table, so that they do not move when a
+        filter changes.
         """
         bounds = f"SELECT min({column.value}), max({column.value}) FROM {self._view.kind.name}"  # noqa: S608
         low, high = self._fetch_rows(bounds, [])[0]

@@ -201,8 +201,8 @@ def _set_nested(settings: Any, path: Sequence[str], value: Any) -> None:
         return
     there = settings[key] if isinstance(key, int) else settings.get(key)
     if not isinstance(there, Mapping | list | None):
-        inner = ".".join(path if rest else [name, *list(value)[:1]])
-        fault = f"{name} is a single value, so it has no {inner}."
+        full_name = ".".join(path if rest else [name, *list(value)[:1]])
+        fault = f"{name} is a single value, so it has no {full_name}."
         raise ConfigError(fault, f"Set {name} itself, or correct the name.")
     section = settings[key] = list(there) if isinstance(there, list) else dict(there or {})
     for inner, each in [(rest, value)] if rest else [([str(key)], each) for key, each in value.items()]:
