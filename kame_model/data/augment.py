@@ -249,10 +249,10 @@ def exchange_lead(sides: Sides, lead: Clip) -> Sides | None:
             silent.
     """
     own, place, event = sides.own, _find_lead(sides.own), sides.own.find_answering_event()
-    said = [] if place is None else np.flatnonzero(find_words(own.text[place]))
-    if place is None or event is None or len(said) == 0 or not has_been_asked(sides, event, place.stop):
+    if place is None or event is None or not has_been_asked(sides, event, place.stop):
         return None
-    return _exchange_frames(sides, slice(place.start + int(said[0]), place.stop), lead)
+    said = place.start + np.flatnonzero(find_words(own.text[place]))
+    return _exchange_frames(sides, slice(int(said[0]), place.stop), lead) if len(said) else None
 
 
 def exchange_tail(sides: Sides, tail: Clip) -> Sides | None:
