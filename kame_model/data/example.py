@@ -216,7 +216,7 @@ class ExampleMaker:
             draft.take("swapped", (swap_answer(draft.sides, each) for each in self._draw_partners(unit, draw)))
         if draw.random() < config.substitute_share:
             draft.take("substituted", self._draw_substituted(draft.sides, draft.n_spare, draw))
-        if draw.random() < config.reframe_share:
+        if config.reframe_share and draw.random() < config.reframe_share:
             for cut, exchange in ((cut_lead, exchange_lead), (cut_tail, exchange_tail)):
                 clips = filter(None, map(cut, self._draw_partners(unit, draw)))
                 draft.take("reframed", (exchange(draft.sides, each) for each in clips))
