@@ -8,6 +8,7 @@ the oracle with that answer arrives.
 import random
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -69,10 +70,10 @@ def find_answer_span(sides: Sides) -> slice | None:
     the answer.
     """
     own = sides.own
-    event = own.find_answering_event()
-    frames = None if event is None else find_told_frames(own, event)
-    if event is None or frames is None or len(frames) < len(own.oracle.get_fed(event)):
+    found = _find_whole_answer(own)
+    if found is None:
         return None
+    event, frames = found
     start, last = int(frames[0]), int(frames[-1])
     return slice(start, _find_frame_before_next_word(sides, last)) if has_been_asked(sides, event, last) else None
 
@@ -96,18 +97,12 @@ def replace_answer(sides: Sides, span: slice, utterance: Clip) -> Sides | None:
         The dialogue; None if it has no event with the answer, or the user is never silent, so that there is no silence
             to repeat.
     """
-    own, other = sides
-    event, quiet = own.find_answering_event(), find_quiet_frames(other)
-    if event is None or len(quiet) == 0:
+    event = sides.own.find_answering_event()
+    changed = None if event is None else _exchange_frames(sides, span, utterance, is_answer=True)
+    if event is None or changed is None:
         return None
-    start, stop = span.start, span.stop
-    meanwhile = make_silence(other, quiet, start, len(utterance.text))
-    told = utterance.text[find_words(utterance.text)]
-    changed = splice_clip(own, start, stop, utterance, is_answer=True)
-    return Sides(
-        replace(changed, oracle=_replace_event_tokens(changed.oracle, event, told)),
-        splice_clip(other, start, stop, meanwhile),
-    )
+    own, told = changed.own, utterance.text[find_words(utterance.text)]
+    return changed._replace(own=replace(own, oracle=_replace_event_tokens(own.oracle, event, told)))
 
 
 def substitute_answer(sides: Sides, pieces: Pieces, draw: random.Random) -> Sides | None:
@@ -124,10 +119,10 @@ def substitute_answer(sides: Sides, pieces: Pieces, draw: random.Random) -> Side
         The dialogue; None if the words of the answer are not those of its oracle.
     """
     own = sides.own
-    event = own.find_answering_event()
-    frames = None if event is None else find_told_frames(own, event)
-    if event is None or frames is None or len(frames) < len(own.oracle.get_fed(event)):
+    found = _find_whole_answer(own)
+    if found is None:
         return None
+    event, frames = found
     table = _draw_piece_mapping(pieces, draw)
     text, codes, oracle = own.text.copy(), own.codes.copy(), own.oracle
     text[frames] = table[text[frames]]
@@ -162,10 +157,10 @@ def stall_answer(sides: Sides, fillers: Sequence[Clip], draw: random.Random) -> 
         or a speaker has no silence to repeat.
     """
     own, other = sides
-    event = own.find_answering_event()
-    frames = None if event is None else find_told_frames(own, event)
-    if event is None or frames is None:
+    found = _find_answer(own)
+    if found is None:
         return None
+    event, frames = found
     start, end = int(frames[0]), sides.n_frames
     quiet = [find_quiet_frames(each) for each in sides]
     if not all(map(len, quiet)) or not has_been_asked(sides, event, start):
@@ -292,21 +287,39 @@ def cut_tail(sides: Sides) -> Clip | None:
     return None if place is None else Clip(own.text[place], own.codes[:, place])
 
 
+class _Answer(NamedTuple):
+    """The event whose tokens are the answer, and the frames of the text that say them."""
+
+    event: int
+    frames: NDArray[np.int64]
+
+
+def _find_answer(own: SpeakerTokens) -> _Answer | None:
+    """Returns the answer as far as it is said (an interruption may cut it); None if it is not found."""
+    event = own.find_answering_event()
+    frames = None if event is None else find_told_frames(own, event)
+    return None if event is None or frames is None else _Answer(event, frames)
+
+
+def _find_whole_answer(own: SpeakerTokens) -> _Answer | None:
+    """Returns the answer; None if it is not found, or if not all of its tokens are said."""
+    found = _find_answer(own)
+    return None if found is None or len(found.frames) < len(own.oracle.get_fed(found.event)) else found
+
+
 def _find_lead(own: SpeakerTokens) -> slice | None:
     """Returns the frames between the question and the first word of the answer; None if one of them is not found."""
-    cut, event = find_handover(own), own.find_answering_event()
-    frames = None if cut is None or event is None else find_told_frames(own, event)
-    return None if cut is None or frames is None else slice(cut, int(frames[0]))
+    cut, found = find_handover(own), _find_answer(own)
+    return None if cut is None or found is None else slice(cut, int(found.frames[0]))
 
 
 def _find_tail(sides: Sides) -> slice | None:
     """Returns the frames from the first word of the tail until its last one is over; see `cut_tail`."""
     own, other = sides
-    event = own.find_answering_event()
-    frames = None if event is None else find_told_frames(own, event)
-    if event is None or frames is None or len(frames) < len(own.oracle.get_fed(event)):
+    found = _find_whole_answer(own)
+    if found is None:
         return None
-    after = int(frames[-1]) + 1
+    after = int(found.frames[-1]) + 1
     user_words = np.flatnonzero(find_words(other.text[after:]))
     end = after + int(user_words[0]) if len(user_words) else sides.n_frames
     said = after + np.flatnonzero(find_words(own.text[after:end]))
@@ -314,15 +327,19 @@ def _find_tail(sides: Sides) -> slice | None:
     return slice(int(said[0]), stop) if len(said) and stop <= end else None
 
 
-def _exchange_frames(sides: Sides, place: slice, clip: Clip) -> Sides | None:
-    """Replaces frames by a clip, during which the other speaker is silent; None if it has no silence to repeat."""
+def _exchange_frames(sides: Sides, place: slice, clip: Clip, *, is_answer: bool = False) -> Sides | None:
+    """Replaces frames by a clip, during which the other speaker is silent; None if it has no silence to repeat.
+
+    `is_answer` is whether the words of the clip are the answer.
+    """
     own, other = sides
     quiet = find_quiet_frames(other)
     if len(quiet) == 0:
         return None
     meanwhile = make_silence(other, quiet, place.start, len(clip.text))
     return Sides(
-        splice_clip(own, place.start, place.stop, clip), splice_clip(other, place.start, place.stop, meanwhile)
+        splice_clip(own, place.start, place.stop, clip, is_answer=is_answer),
+        splice_clip(other, place.start, place.stop, meanwhile),
     )
 
 
