@@ -105,8 +105,8 @@ class Bucket(Store):
         try:
             with self.translate_errors(path, "write"):
                 return self._put(path, data, state)
-        except (StoreError, FileNotFoundError) as error:
-            is_gone = isinstance(error, FileNotFoundError)
+        except StoreError as error:
+            is_gone = isinstance(error.__cause__, FileNotFoundError)
             if is_gone and state is None:
                 raise StoreError(f"The bucket of {self.address} does not exist.", "Create the bucket first.") from error
             if not is_gone and not _is_refusal(error.__cause__):
@@ -140,15 +140,13 @@ class Bucket(Store):
     def translate_errors(self, path: str, doing: str) -> Iterator[None]:
         """Converts errors of the bucket's client in the block to a `StoreError`: `Cannot DOING ADDRESS/PATH`, and why.
 
-        Errors of this project are not converted, and neither is a `FileNotFoundError` unless a file is read.
+        Errors of this project are not converted. If there is no such file, the message says that.
         """
         try:
             yield
         except KameError:
             raise
         except FileNotFoundError as error:
-            if doing != "read":
-                raise
             raise StoreError(f"{self.address}/{path} does not exist.", "Run the command that makes it.") from error
         except Exception as error:  # these clients raise errors of many libraries
             why = str(error).partition("\n")[0].rstrip(".") or type(error).__name__
