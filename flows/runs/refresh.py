@@ -3,13 +3,16 @@
 plan ─ parts ─▶ pictures ─▶ script ─▶ wording ─▶ speech ─▶ alignment ─▶ mixing ─▶ oracle ─▶ compact ─▶ publish
 """
 
+import shutil
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from functools import partial
 from typing import Any, Protocol
 
 from data_schemas.config import RefreshConfig
+from data_schemas.errors import StoreError
 from data_schemas.manifest import Manifest, ShardEntry
+from data_schemas.rates import Figure
 from data_schemas.store import Store
 from flows.runs.plan import open_rates, plan_parts
 from flows.runs.record import RunRecord, record_run
@@ -21,7 +24,7 @@ from pipelines.run.mirror import mirror_run
 from pipelines.run.parts import Part, PartRecord
 from pipelines.run.plan import Plan, check_request, collect_rejects, lock_dataset, make_plan
 from pipelines.run.publish import compact, publish
-from pipelines.run.stages import CHAT_STAGES, ORACLE, STAGES, get_chat_model
+from pipelines.run.stages import CHAT_STAGES, MIXING, ORACLE, STAGES, get_chat_model
 from pipelines.run.workers import Workers
 
 
@@ -79,8 +82,10 @@ def make_refresh_tasks(config: RefreshConfig, progress: Progress, record: RunRec
     Adds to `record` the incomplete parts and the estimate of them, as soon as they are known.
     """
     plan = yield from _plan(partial(make_plan, config), record)
-    record.parts = Runner(Store(config.out)).list_pending(ORACLE, plan.parts)
-    record.planned = plan_parts(config, record.parts, open_rates())
+    runner, book = Runner(Store(config.out)), open_rates()
+    record.parts = runner.list_pending(ORACLE, plan.parts)
+    record.planned = plan_parts(config, record.parts, book)
+    _check_disk_space(config, plan_parts(config, runner.list_pending(MIXING, plan.parts), book))
     yield from _run_stages(config, plan, STAGES, run_on_part, progress, record, by_shard)
     entries = yield from _compact(config, plan, record)
     return (yield from _publish(lambda: publish(config, entries, collect_rejects(config, plan)), record))
@@ -101,6 +106,23 @@ def _plan(make: Callable[[], Plan], record: RunRecord) -> Tasks[Plan]:
         yield [task]
     record.n_kept, record.languages_left = task.made.n_kept, task.made.languages_left
     return task.made
+
+
+def _check_disk_space(config: RefreshConfig, planned: Sequence[Figure]) -> None:
+    """Checks that the disk has the space that is planned for the dialogues to be made, if it is known.
+
+    Raises:
+        StoreError: it has less.
+    """
+    free_bytes = shutil.disk_usage(config.out).free
+    needed_bytes = next((each.value for each in planned if each.key == "disk_bytes" and each.value is not None), 0.0)
+    if free_bytes < needed_bytes:
+        n_new = next(round(each.value or 0) for each in planned if each.key == "dialogues")
+        raise StoreError(
+            f"{config.out} has {free_bytes / 1e6:,.0f} MB free; {n_new} new dialogues will need about "
+            f"{needed_bytes / 1e6:,.0f} MB.",
+            "Free disk space, choose another --out, or read fewer items with --limit.",
+        )
 
 
 def _run_stages(

@@ -4,7 +4,6 @@ Recorded outputs are not made again, so a run is resumed by running it again.
 """
 
 import json
-import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -22,14 +21,11 @@ from data_schemas.records import Reject
 from data_schemas.store import Store
 from pipelines.run.execute import Runner
 from pipelines.run.parts import Member, MembershipBook, Part, make_part
-from pipelines.run.stages import MIXING, describe_stages
+from pipelines.run.stages import describe_stages
 from pipelines.sources.items import SourceReading, read_evaluation_questions, read_items
 from pipelines.sources.reading import check_file
 from pipelines.sources.registry import get_spec
 from pipelines.stage import Recipe, StageDescription, make_recipes
-
-BYTES_PER_DIALOGUE = 2_500_000
-"""Disk space required per new item, in bytes, for clips, mixed dialogue and shard: twice what real items took."""
 
 LOCK = ".store/lock"
 EVALUATION = ".store/evaluation.json"
@@ -149,7 +145,7 @@ def make_plan(
     Raises:
         ConfigError: evaluation sets are new, and this run does not read all sources of the dataset.
         SourceError: a source or an evaluation set cannot be read.
-        StoreError: there is not enough disk space for the outputs.
+        StoreError: a file cannot be written.
     """
     store = Store(config.out)
     contaminated, recipes = _update_contaminated(config, store), make_recipes(stages or describe_stages(config))
@@ -165,7 +161,6 @@ def make_plan(
         if reading.n_left:
             left[source.name] = dict(reading.n_left)
         parts += _make_parts(membership.members, recipes, Runner(store))
-    _check_disk_space(config, parts, store)
     return Plan(parts, rejects, n_kept, left)
 
 
@@ -209,16 +204,3 @@ def _make_parts(members: Sequence[Member], recipes: Mapping[str, Recipe], runner
     parts = [make_part(group, recipes) for group in groups]
     runner.put_items((part, [each.item for each in group]) for part, group in zip(parts, groups, strict=True))
     return parts
-
-
-def _check_disk_space(config: RefreshConfig, parts: Sequence[Part], store: Store) -> None:
-    """Raises `StoreError` if the disk has less than `BYTES_PER_DIALOGUE` for each dialogue that is not mixed yet."""
-    runner = Runner(store)
-    n_items = sum(part.n_items for part in parts if runner.read_record(part, MIXING) is None)
-    n_new = round(n_items * config.variants)
-    free, needed = shutil.disk_usage(config.out).free, n_new * BYTES_PER_DIALOGUE
-    if free < needed:
-        raise StoreError(
-            f"{config.out} has {free // 10**6} MB free; {n_new} new dialogues may need {needed // 10**6} MB.",
-            "Free disk space, choose another --out, or read fewer items with --limit.",
-        )
