@@ -5,8 +5,8 @@ Schemas are derived from the dataclasses in `records/`, never written out.
 
 import types
 import typing
-from collections.abc import Sequence
-from dataclasses import asdict, is_dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import is_dataclass
 from functools import cache
 from typing import Any, TypeVar
 
@@ -16,6 +16,7 @@ from data_schemas.errors import StoreError
 from data_schemas.records import SCHEMA_VERSION
 
 Record = TypeVar("Record")
+Convert = Callable[[Any], Any]
 _SCALARS: dict[object, pa.DataType] = {
     str: pa.string(),
     int: pa.int64(),
@@ -69,7 +70,9 @@ def make_schema(record: type) -> pa.Schema:
 
 def to_table(records: Sequence[Record], record: type[Record]) -> pa.Table:
     """Converts records to a table with exactly the schema of their class."""
-    return pa.Table.from_pylist([asdict(each) for each in records], schema=make_schema(record))  # type: ignore[call-overload]
+    write = _make_writer(record)  # type: ignore[arg-type]  # classes are hashable
+    assert write is not None  # a record is a structure
+    return pa.Table.from_pylist([write(each) for each in records], schema=make_schema(record))
 
 
 def from_table(table: pa.Table, record: type[Record]) -> list[Record]:
@@ -91,7 +94,9 @@ def from_table(table: pa.Table, record: type[Record]) -> list[Record]:
                 "The file has another schema version or was not written by kame: remove it and run again.",
             )
     names = [name for name in wanted.names if name in table.column_names]
-    return [_convert_value(record, row) for row in table.select(names).to_pylist()]
+    read = _make_reader(record)  # type: ignore[arg-type]  # classes are hashable
+    assert read is not None  # a record is a structure
+    return [read(row) for row in table.select(names).to_pylist()]
 
 
 def _is_readable(found: pa.DataType | None, wanted: pa.Field) -> bool:
@@ -111,14 +116,51 @@ def _is_readable(found: pa.DataType | None, wanted: pa.Field) -> bool:
     return all(_is_readable(there.get(inner.name), inner) for inner in wanted.type.fields)
 
 
-def _convert_value(hint: Any, value: Any) -> Any:
-    """Converts a value of an Arrow row to the type of a hint: dicts to records, and lists to tuples, recursively."""
+@cache
+def _make_reader(hint: Any) -> Convert | None:
+    """Returns the function that converts a value of an Arrow row to the type of a hint; None if no value changes.
+
+    It makes records of dicts and tuples of lists, recursively, and leaves null values.
+    """
     inner, _ = _strip_optional(hint)
-    if value is None:
-        return None
     if typing.get_origin(inner) is tuple:
-        element = typing.get_args(inner)[0]
-        return tuple(_convert_value(element, each) for each in value)
-    if is_dataclass(inner):
-        return inner(**{name: _convert_value(each, value.get(name)) for name, each in _get_hints(inner).items()})  # type: ignore[arg-type, operator]
-    return value
+        read = _make_reader(typing.get_args(inner)[0])
+        return _keep_null(tuple if read is None else lambda values: tuple([read(each) for each in values]))
+    if not is_dataclass(inner):
+        return None
+    readers = [(name, _make_reader(each)) for name, each in _get_hints(inner).items()]  # type: ignore[arg-type]
+    changed = [(name, read) for name, read in readers if read is not None]
+    kept = [name for name, read in readers if read is None]
+
+    def read_record(row: dict[str, Any]) -> Any:
+        """Makes the record of a row; fields without a column are null."""
+        values = {name: row.get(name) for name in kept}
+        for name, read in changed:
+            values[name] = read(row.get(name))
+        return inner(**values)  # type: ignore[operator]
+
+    return _keep_null(read_record)
+
+
+@cache
+def _make_writer(hint: Any) -> Convert | None:
+    """Returns the function that converts a value of a record to that of an Arrow row; None if no value changes."""
+    inner, _ = _strip_optional(hint)
+    if typing.get_origin(inner) is tuple:
+        write = _make_writer(typing.get_args(inner)[0])
+        return None if write is None else _keep_null(lambda values: [write(each) for each in values])
+    if not is_dataclass(inner):
+        return None
+    writers = [(name, _make_writer(each)) for name, each in _get_hints(inner).items()]  # type: ignore[arg-type]
+
+    def write_row(record: Any) -> dict[str, Any]:
+        """Makes the row of a record."""
+        values = ((name, write, getattr(record, name)) for name, write in writers)
+        return {name: value if write is None else write(value) for name, write, value in values}
+
+    return _keep_null(write_row)
+
+
+def _keep_null(convert: Convert) -> Convert:
+    """Returns the function with null values left unchanged."""
+    return lambda value: None if value is None else convert(value)
