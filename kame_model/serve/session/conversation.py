@@ -148,5 +148,11 @@ class Conversation:
 
 
 def _keep_end(text: str) -> str:
-    """Returns a text unchanged if it is short enough, otherwise the whole words in its last `MAX_TURN_CHARS`."""
-    return text if len(text) <= MAX_TURN_CHARS else text[-MAX_TURN_CHARS:].partition(" ")[2]
+    """Returns a text unchanged if it is short enough, otherwise the whole words in its last `MAX_TURN_CHARS`.
+
+    If no word begins there, because the last one is longer, it returns all the characters.
+    """
+    if len(text) <= MAX_TURN_CHARS:
+        return text
+    end = text[-MAX_TURN_CHARS:]
+    return end.partition(" ")[2] or end

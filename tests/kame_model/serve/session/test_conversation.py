@@ -133,6 +133,13 @@ def test_a_speaker_who_never_stops_is_told_by_the_end() -> None:
     assert sum(map(len, talk.told)) < MAX_HISTORY_CHARS + 100
 
 
+def test_a_text_without_spaces_is_told_by_its_end() -> None:
+    talk = Talk()
+    talk.user("begin" + "x" * MAX_TURN_CHARS)
+    assert talk.held.awaits_answer
+    assert talk.told == ["U> " + "x" * MAX_TURN_CHARS]
+
+
 Step = st.tuples(st.sampled_from(["user", "final", "assistant", "pause"]), st.sampled_from(["", "one", "two three"]))
 
 
