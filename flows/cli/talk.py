@@ -345,8 +345,7 @@ def _print_record(kept: "TalkRecord", out: Path, as_json: bool) -> None:
             console.print(f"           oracle: {whispered}", markup=False)
     ages = ["" if each.age_s is None else f"{each.age_s:.2f}" for each in oracles]
     rows = [
-        (f"{each.asked_s:.2f}", age, each.back_end, each.state, each.text)
-        for each, age in zip(oracles, ages, strict=True)
+        (f"{each.at_s:.2f}", age, each.back_end, each.state, each.text) for each, age in zip(oracles, ages, strict=True)
     ]
     if rows:
         console.print(

@@ -5,6 +5,7 @@ import json
 from collections import Counter
 from dataclasses import dataclass, field
 from itertools import pairwise
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -65,22 +66,25 @@ class Player:
 class Oracle:
     """One answer of the back-end: requested at `asked_s` on the session's clock, its first words `age_s` later.
 
-    `at_s` is when the caller received the event of the request. `state` is "unanswered", "cut off" (it has words, but
-    no end was reported), "whole", or "failed: " with the reason.
+    `at_s` and `first_words_at_s` are when the caller received the event of the request and those words, seconds after
+    the start of the record. `state` is "unanswered", "cut off" (it has words, but no end was reported), "whole", or
+    "failed: " with the reason.
     """
 
     back_end: str
     asked_s: float
     at_s: float
     age_s: float | None = None
+    first_words_at_s: float | None = None
     text: str = ""
     state: str = "unanswered"
 
-    def note(self, kind: str, data: dict[str, Any]) -> None:
-        """Applies a further event of this oracle."""
+    def note(self, kind: str, data: dict[str, Any], at_s: float) -> None:
+        """Applies a further event of this oracle, which the caller received at `at_s`."""
         match kind:
             case "oracle":
-                self.age_s = float(data["age_s"]) if self.age_s is None else self.age_s
+                if self.age_s is None:
+                    self.age_s, self.first_words_at_s = float(data["age_s"]), at_s
                 self.text = f"{self.text} {data['text']}".strip()  # pieces are whole words
                 self.state = "cut off"
             case "oracle_done":
@@ -177,15 +181,16 @@ class TalkRecord:
         return [(began_s, speaker, text) for began_s, _, speaker, text in self._get_timed_lines()]
 
     def list_oracles_by_line(self) -> list[str]:
-        """Returns for each of `get_lines` the text of the latest oracle at its end (see `find_oracle_by`).
+        """Returns for each of `get_lines` the text of the oracle whose first words had been received last at its end.
 
         It is empty for the user's lines, and if no oracle had arrived.
         """
-        told = [
-            self.find_oracle_by(end_s) if speaker == "assistant" else None
+        told = [(each.first_words_at_s, each.text) for each in self.get_oracles() if each.first_words_at_s is not None]
+        told.sort(key=itemgetter(0))
+        return [
+            next((text for at_s, text in reversed(told) if speaker == "assistant" and at_s <= round_s(end_s)), "")
             for _, end_s, speaker, _ in self._get_timed_lines()
         ]
-        return ["" if each is None else each.text for each in told]
 
     def _get_timed_lines(self) -> list[tuple[float, float, str, str]]:
         """Returns the transcript as (start, end, speaker, text), in seconds; a user's line ends where it starts."""
@@ -217,11 +222,11 @@ class TalkRecord:
         for event in self.events:
             kind, data = str(event.get("kind")), event.get("data", {})
             number = data.get("oracle")
+            at_s = float(event.get("at_s", event["time_s"]))  # a simulated clock delivers at once, without `at_s`
             if kind == "oracle_asked":
-                asked_s = float(event["time_s"])  # a simulated clock delivers at once, without `at_s`
-                found[number] = Oracle(str(data.get("back_end")), asked_s, event.get("at_s", asked_s))
+                found[number] = Oracle(str(data.get("back_end")), float(event["time_s"]), at_s)
             elif number in found:
-                found[number].note(kind, data)
+                found[number].note(kind, data, at_s)
         return list(found.values())
 
     def find_oracle_by(self, at_s: float) -> Oracle | None:

@@ -51,10 +51,11 @@ def test_nothing_is_lost_played_twice_or_before_it_came(pieces: list[tuple[float
         assert np.argmax(sound == number) / SAMPLE_RATE_HZ >= came_s - 1e-4
 
 
-def talked_with(*events: tuple[float, str, dict[str, object]]) -> TalkRecord:
+def talked_with(*events: tuple[float, str, dict[str, object]], behind_s: float = 0.0) -> TalkRecord:
+    """Makes a record of events by their time of arrival; the session's clock is behind the caller's."""
     talked = TalkRecord(start_s=100.0)
     for at_s, kind, data in events:
-        talked.note(100.0 + at_s, {"kind": kind, "time_s": at_s, "data": data})
+        talked.note(100.0 + at_s, {"kind": kind, "time_s": at_s - behind_s, "data": data})
     return talked
 
 
@@ -89,13 +90,15 @@ def test_a_whole_oracle_one_cut_off_and_one_unanswered() -> None:
     assert told == [("a", "Six", 0.3, "cut off"), ("b", "Seven", 0.1, "whole"), ("b", "", None, "unanswered")]
 
 
-def test_each_line_of_the_assistant_is_beside_what_it_had_been_told_last() -> None:
+@pytest.mark.parametrize("behind_s", [0.0, 3.0])
+def test_each_line_of_the_assistant_is_beside_what_it_had_been_told_last(behind_s: float) -> None:
     talked = talked_with(
         (0.5, "heard", {"text": "how many", "is_final": True}),
         (0.6, "oracle_asked", {"oracle": 1, "back_end": "a"}),
         (0.9, "oracle", {"oracle": 1, "text": "Six", "age_s": 0.3}),
         (2.0, "oracle_asked", {"oracle": 2, "back_end": "a"}),
         (4.0, "oracle", {"oracle": 2, "text": "Seven", "age_s": 2.0}),
+        behind_s=behind_s,
     )
     for at_s, piece in ((1.0, " six"), (5.0, " seven"), (5.3, " eggs")):
         talked.read(100.0 + at_s, piece)
