@@ -129,12 +129,12 @@ def find_opposites(old: Sequence[str], new: Sequence[str]) -> list[str]:
     """Returns the lower-case words, new or missing, that may give a new wording the opposite meaning; empty if none do.
 
     These are the words of a pole of which the new wording has more or fewer ("rises" and "grows" belong to one pole),
-    and words that differ from an old one in their prefix ("stable", "unstable"; "import", "export"). A word that occurs
-    in both texts is not returned, however often.
+    and words that differ from an old one in their prefix ("stable", "unstable"; "import", "export"). A word is new or
+    missing as often as the other text lacks it: "more, more and less" has another meaning than "less, more and less".
     """
     poles_old, poles_new = (Counter(filter(None, map(_find_pole, words))) for words in (old, new))
     moved = {pole for pole in poles_old | poles_new if poles_old[pole] != poles_new[pole]}
-    added, lost = [word for word in new if word not in old], [word for word in old if word not in new]
+    added, lost = Counter(new) - Counter(old), Counter(old) - Counter(new)
     found = [word for word in (*added, *lost) if _find_pole(word) in moved]
     return found + [word for word in added if any(_is_prefixed_anew(word, other) for other in lost)]
 

@@ -23,6 +23,8 @@ from spoken.spoken_text import SpokenText, find_last_words, join_spoken, split_l
 
 MAX_ATTEMPTS: Final = 3
 MAX_TOKENS: Final = 400
+_CHECKS_VERSION: Final = 2
+"""Rises with what `check_wording` takes. The stage's version would make datasets without new wordings again, too."""
 _FEW_WORDS: Final = 5
 """Texts with fewer words are not reworded."""
 
@@ -57,7 +59,7 @@ class WordingStage:
         self._seed = seed
 
     def matters(self) -> dict[str, Any]:
-        """Returns what determines the wordings besides the inputs: model, prompt and seed; or that no model is used."""
+        """Returns what determines the wordings besides the inputs, or that no model is used."""
         if self._endpoint is None:
             return {"model": None}
         model = [self._endpoint.name, self._endpoint.model, self._endpoint.model_digest]
@@ -65,6 +67,7 @@ class WordingStage:
             "model": model,
             "prompt": ids.digest(read_prompt_texts("pipelines.wording")),
             "attempts": MAX_ATTEMPTS,
+            "checks": _CHECKS_VERSION,
             "seed": self._seed,
         }
 

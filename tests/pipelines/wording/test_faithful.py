@@ -41,6 +41,16 @@ from pipelines.wording.faithful import NotFaithful, check_wording
         ("Is the warmer one of them above the line?", "Is the warmer one of them below that line?", "below"),
         ("How many does she buy for ten dollars?", "How many of them does she sell for ten dollars?", "sell"),
         ("Is this a stable state of the atom?", "Is this an unstable state of the atom?", "unstable"),
+        (
+            "Does a higher price mean more supply, more profit and less demand?",
+            "Would a higher price mean less supply, more profit and less demand?",
+            "less",
+        ),
+        (
+            "Is a stable atom beside an unstable atom still stable?",
+            "Is an unstable atom beside a stable atom still unstable?",
+            "unstable",
+        ),
         ("Is DNA found in the heads of all of these cells?", "Is RNA found in the heads of all of those cells?", "dna"),
     ],
 )
