@@ -54,11 +54,8 @@ def draw_voices(readers: Sequence[DatasetReader], config: CodecLearnConfig) -> I
 
 
 def read_held_out(readers: Sequence[DatasetReader], limit: int) -> list[AudioDialogue]:
-    """Returns up to `limit` validation dialogues that are not flagged, spread evenly over the datasets.
-
-    If some are flagged there may be fewer than `limit`, even if enough others exist.
-    """
-    n_rows = sum(each.n_rows for reader in readers for each in reader.shards() if each.split == "validation")
+    """Returns up to `limit` validation dialogues that are not flagged, spread evenly over the datasets."""
+    n_rows = sum(_count_unflagged(reader, "validation") for reader in readers)
     wanted = set(np.linspace(0, n_rows - 1, min(limit, n_rows)).round().astype(int).tolist()) if n_rows else set()
     return [row for index, row in enumerate(_read_rows(readers, "validation")) if index in wanted]
 
@@ -82,6 +79,17 @@ def get_channels(row: AudioDialogue) -> Channels:
             _REMAKE,
         )
     return np.asarray(sound, dtype=np.int16)
+
+
+def _count_unflagged(reader: DatasetReader, split: str) -> int:
+    """Returns the number of dialogues of a split that are not flagged, without reading their audio."""
+    flags = read_flagged(reader.store)
+    return sum(
+        each not in flags
+        for shard in reader.shards()
+        if shard.split == split
+        for each in reader.store.read_table(shard.path, ["dialogue_id"])["dialogue_id"].to_pylist()
+    )
 
 
 def _read_rows(readers: Sequence[DatasetReader], split: str) -> Iterator[AudioDialogue]:

@@ -9,7 +9,7 @@ import pytest
 
 from data_schemas.config.codec import CodecLearnConfig
 from data_schemas.errors import DatasetError
-from data_schemas.flags import FLAGS
+from data_schemas.flags import FLAGS, set_flag
 from data_schemas.reader import DatasetReader
 from data_schemas.records import Audio
 from kame_model.codec import speech
@@ -57,6 +57,14 @@ def test_what_is_measured_on_is_not_learnt_from(made: Path, tmp_path: Path) -> N
     ]
     assert len(read_held_out([reader], 1)) == 1
     assert len(list(draw_voices([reader], OF_A))) == reader.manifest.counts.dialogues - first.n_rows
+
+
+def test_flagged_dialogues_are_replaced_by_others(made: Path, tmp_path: Path) -> None:
+    flagged, other = (DatasetReader(str(with_validation(made, tmp_path / name))) for name in ("flagged", "other"))
+    for row in read_held_out([flagged], 1_000):
+        set_flag(flagged.store, row.dialogue_id, "noise")
+    n_dialogues = len(read_held_out([other], 1_000))
+    assert len(read_held_out([flagged, other, other], 2 * n_dialogues)) == 2 * n_dialogues
 
 
 def test_a_dialogue_without_two_channels_is_told(made: Path) -> None:
