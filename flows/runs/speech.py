@@ -177,12 +177,13 @@ def _make_codec_options(config: SpeechRowsConfig, makers: "_PartMakers", store: 
 
             aligned = [clip for clip in clips if clip.phones]
             learnt = learn_networks(aligned, config.codec_training)
+            right = learnt.phones_right  # of 20 ms of speech that is not in the training
             record = {
                 "config": config.codec_training.model_dump(mode="json"),
                 "speech_s": round(sum(samples_to_seconds(len(clip.samples)) for clip in aligned), 1),
                 "sentences": len(aligned),
                 "left_out": len(clips) - len(aligned),  # their phonemes were not found
-                "phonemes_right": round(learnt.phones_right, 4),  # of 20 ms of speech that is not in the training
+                "phonemes_right": None if right is None else round(right, 4),
             }
             store.write_bytes(f"codec/{RECORD}", (json.dumps(record, indent=1) + "\n").encode())
             store.write_bytes(file, serialise_networks(learnt))

@@ -51,10 +51,13 @@ _HELD_OUT_SHARE: Final = 0.05
 
 
 class NeuralCodecLearnt(NamedTuple):
-    """The trained networks, and the accuracy of phonemes predicted from codes, on 20 ms pieces of held-out speech."""
+    """The trained networks, and the accuracy of phonemes predicted from codes, on 20 ms pieces of held-out speech.
+
+    The accuracy is None if the held-out clips are silent.
+    """
 
     net: NeuralVocoder
-    phones_right: float
+    phones_right: float | None
 
 
 class _Frames(NamedTuple):
@@ -178,10 +181,10 @@ class _Training:
         self._n_done += 1
 
     @torch.no_grad()
-    def measure(self, data: _Frames, silence: int) -> float:
+    def measure(self, data: _Frames, silence: int) -> float | None:
         """Returns the accuracy of phonemes predicted from the codes, on 20 ms pieces; silence is not counted.
 
-        It is NaN if all pieces are silence. The network of the phonemes stays in evaluation mode.
+        It is None if all pieces are silence. The network of the phonemes stays in evaluation mode.
         """
         self._phones.eval()
         batch = data.select(np.arange(len(data.mels))[None])
@@ -191,7 +194,7 @@ class _Training:
         found = self._find_phones(entries).argmax(dim=-1)[0]
         wanted = wanted[: len(found)]
         is_speech = wanted != silence
-        return float((found == wanted)[is_speech].float().mean())
+        return float((found == wanted)[is_speech].float().mean()) if is_speech.any() else None
 
     def _encode(self, batch: _Frames, noise: float) -> Tensor:
         """Returns the encoder's points of half frames, [B, n, dim]; those of the last `AHEAD` halves are missing.

@@ -43,6 +43,7 @@ def learnt(clips: list[Clip]) -> NeuralCodecLearnt:
 def test_codes_tell_the_phonemes_and_are_decoded_to_their_sound(
     learnt: NeuralCodecLearnt, clips: list[Clip], tmp_path: Path
 ) -> None:
+    assert learnt.phones_right is not None
     assert learnt.phones_right > 0.8
     (tmp_path / WEIGHTS).write_bytes(serialise_networks(learnt))
     codec = NeuralCodec2(NeuralCodec2Options(path=str(tmp_path)))
@@ -61,6 +62,11 @@ def test_codes_tell_the_phonemes_and_are_decoded_to_their_sound(
 @pytest.mark.full
 def test_the_same_clips_and_settings_give_the_same_networks(learnt: NeuralCodecLearnt, clips: list[Clip]) -> None:
     assert serialise_networks(learn_networks(clips, CONFIG)) == serialise_networks(learnt)
+
+
+def test_silence_does_not_show_how_many_phonemes_are_right(clips: list[Clip]) -> None:
+    silent = Clip(np.zeros(24_000, np.float32), ())
+    assert learn_networks([silent, *clips], CONFIG.model_copy(update={"n_steps": 1})).phones_right is None
 
 
 def test_too_little_speech_is_told(clips: list[Clip]) -> None:
