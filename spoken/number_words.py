@@ -91,6 +91,9 @@ def split_numbers(words: Sequence[str]) -> list[int]:
     """Returns the number of words of each number in number words: [2, 2] for "seventy two seventy two".
 
     Which of them belong together ("nineteen fourteen") depends on the meaning.
+
+    Raises:
+        ValueError: a word is not a number word.
     """
     lengths: list[int] = []
     at = 0
@@ -105,6 +108,8 @@ def split_numbers(words: Sequence[str]) -> list[int]:
         if at < len(words) and words[at] == "point":
             decimals = takewhile(lambda word: word in _UNITS or word in {"oh", "o"}, words[at + 1 :])
             at += 1 + sum(1 for _ in decimals)
+        if at == start:
+            raise ValueError(f"{words[at]!r} is not a number word.")
         lengths.append(at - start)
     return lengths
 
@@ -114,6 +119,9 @@ def parse_number_words(words: Sequence[str]) -> str:
 
     "two thousand eight" is 2008, and so is "twenty oh eight"; "three point one four" is 3.14; "twenty first" is 21#;
     "minus two" is -2.
+
+    Raises:
+        ValueError: a word is not a number word.
     """
     if words[0] in _SIGNS:
         return "-" + parse_number_words(words[1:])
@@ -131,6 +139,8 @@ def parse_number_words(words: Sequence[str]) -> str:
             at += 1
         else:
             number, n_words = _parse_whole_number(words[at:])
+            if not n_words:
+                raise ValueError(f"{words[at]!r} is not a number word.")
             digits.append(str(number))
             at += n_words
             if words[at - 1] not in _PLAIN:

@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipelines.quality.word_errors import compare_transcript, make_hearing
-from spoken.number_words import count_number_words, parse_number_words
+from spoken.number_words import count_number_words, parse_number_words, split_numbers
 from spoken.rules.numerals import spell_cardinal, spell_ordinal, spell_year
 
 
@@ -48,6 +48,14 @@ def test_readings_have_values(said: str, value: str) -> None:
 )
 def test_other_words_are_no_numbers(said: str) -> None:
     assert count_number_words(said.split(), 0) == 0
+
+
+@pytest.mark.parametrize("said", ["dogs", "a dog", "two dogs", "minus x", "two point x"])
+def test_other_words_than_numbers_are_told(said: str) -> None:
+    with pytest.raises(ValueError, match=f"'{said.split()[-1]}' is not a number word"):
+        parse_number_words(said.split())
+    with pytest.raises(ValueError, match=f"'{said.split()[-1]}' is not a number word"):
+        split_numbers(said.split())
 
 
 @pytest.mark.parametrize(
