@@ -107,8 +107,14 @@ def _split_numbers(words: Sequence[str], at: int, n_words: int) -> list[Unit]:
             groups.append([])
         groups[-1].append((at, at + length))
         at += length
-    spans = [(group[0][0], group[-1][1]) for group in groups]
-    return [Unit(parse_number_words(words[start:end]), start, end) for start, end in spans]
+    return [_make_number_unit(words, group[0][0], group[-1][1]) for group in groups]
+
+
+def _make_number_unit(words: Sequence[str], start: int, end: int) -> Unit:
+    """Makes a unit of the number words [start, end); a sign without a number stays a word."""
+    own = words[start:end]
+    has_value = any(find_cardinal(word) for word in own)
+    return Unit(parse_number_words(own) if has_value else own[0], start, end)
 
 
 def find_content_units(words: Sequence[str]) -> list[Unit]:

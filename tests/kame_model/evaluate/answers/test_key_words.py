@@ -114,6 +114,7 @@ def test_sixty_answers_were_written_by_hand() -> None:
         ("two hundred and five", "that is two hundred five dollars", 1),
         ("minus five", "it is negative five", 1),
         ("five", "it is minus five", 0),
+        ("minus five", "it is minus minus five", 1),
         ("seven", "it is seven and a half", 0),
         ("seven", "it is seven and half of them left", 0),
         ("seven", "it is seven and a few", 1),
