@@ -40,6 +40,11 @@ if TYPE_CHECKING:
 
 BOOKS: Final = LEARNT_FILES["codec2-learnt"]
 
+_RECIPE: Final = "codec2-learnt"
+"""Version of this file's processing of audio and codes: append a number when either changes ("codec2-learnt 2").
+
+The first has none, so that checkpoints and token rows made before there was a version keep their digest."""
+
 _TEMP: Final = 0.4
 """Sampling temperature of a front-end's codes: that of the experiment in which a small one learnt to speak them."""
 
@@ -92,9 +97,9 @@ class LearntCodec2(FramewiseCodec):
 
     @property
     def digest(self) -> str:
-        """Digest of the library's version, the `RECIPE` of codec2.py, the codebooks and the number of stages used."""
+        """Digest of the library's version, the recipes of both files, the codebooks and the number of stages used."""
         return ids.digest(
-            "codec2-learnt", RECIPE, get_versions("pycodec2"), ids.compute_sha256(self._file), len(self._books.lines)
+            _RECIPE, RECIPE, get_versions("pycodec2"), ids.compute_sha256(self._file), len(self._books.lines)
         )
 
     @cached_property
