@@ -4,13 +4,15 @@ from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import ValidationError
 
 from backends.chat.connection import open_sync
 from backends.chat.faults import FaultTranslator
 from backends.chat.protocol import Endpoint
 from backends.chat.providers import get_key_env, get_provider, make_full_url, read_api_key
 from data_schemas.config import ChatConfig
-from data_schemas.errors import BackendError
+from data_schemas.config.base import describe_faults
+from data_schemas.errors import BackendError, ConfigError
 
 N_A_REQUEST = 64
 """Texts per request; servers accept some hundreds, and this saves a small server's memory."""
@@ -18,9 +20,20 @@ N_RETRIES = 4
 
 
 class EmbeddingModel:
-    """An embedding model at a base URL (with /v1). The API key is that of a chat model, from the environment."""
+    """An embedding model at a base URL (with /v1). The API key is that of a chat model, from the environment.
+
+    Raises:
+        ConfigError: the base URL is invalid.
+    """
 
     def __init__(self, base_url: str, model: str) -> None:
+        try:
+            self._config = ChatConfig(engine="openai", base_url=base_url, model=model)
+        except ValidationError as error:  # the URL is not quoted: it may contain a password
+            raise ConfigError(
+                f"The address of the embedding model is invalid: {describe_faults(error)}.",
+                "Correct --embeddings-url, which ends in /v1.",
+            ) from error
         self.base_url = base_url
         self.model = model
 
@@ -30,8 +43,8 @@ class EmbeddingModel:
         A vector of zeros, which has no direction, stays one of zeros.
 
         Raises:
-            BackendError: the base URL is invalid, or the server is unreachable, rejects us, has no embeddings, or
-                returns a wrong number of vectors or vectors of different lengths.
+            BackendError: the server is unreachable, rejects us, has no embeddings, or returns a wrong number of
+                vectors or vectors of different lengths.
         """
         if not texts:
             return np.zeros((0, 0), dtype=np.float32)
@@ -53,12 +66,11 @@ class EmbeddingModel:
 
         Raises:
             BackendError: the request failed.
-            ValueError, TypeError, AttributeError: the base URL is invalid, or the answer cannot be read.
+            ValueError, TypeError, AttributeError: the answer cannot be read.
         """
         import openai
 
-        config = ChatConfig(engine="openai", base_url=self.base_url, model=self.model)
-        provider, key = get_provider(config), read_api_key(config)
+        config, provider, key = self._config, get_provider(self._config), read_api_key(self._config)
         endpoint = Endpoint(self.base_url, self.base_url, self.model, "")
         url = make_full_url(self.base_url, provider, self.model)
         try:

@@ -60,7 +60,7 @@ def _connect_embeddings(url: str | None, model: str | None) -> "EmbeddingModel |
     """Makes a client of the embedding model; None if neither URL nor model is given.
 
     Raises:
-        ConfigError: only one of them is given.
+        ConfigError: only one of them is given, or the URL is invalid.
     """
     from backends.chat.embeddings import EmbeddingModel
     from data_schemas.errors import ConfigError

@@ -8,7 +8,7 @@ import pytest
 
 from backends.chat import embeddings
 from backends.chat.embeddings import EmbeddingModel
-from data_schemas.errors import BackendError
+from data_schemas.errors import BackendError, ConfigError
 from tests.support.embedding_server import EmbeddingServer, counted, embedding_server
 
 pytestmark = pytest.mark.full
@@ -86,6 +86,13 @@ def test_a_server_without_embeddings_is_told(
     server.statuses = [status]
     with pytest.raises(BackendError, match=str(status)):
         EmbeddingModel(server.url, "counts").embed(TEXTS)
+
+
+@pytest.mark.parametrize("url", ["", "127.0.0.1:9/v1", "ftp://me:secret@127.0.0.1/v1", "http://[::1/v1"])
+def test_an_invalid_url_is_told(url: str) -> None:
+    with pytest.raises(ConfigError, match=r"embedding model is invalid: base_url: .*--embeddings-url") as told:
+        EmbeddingModel(url, "counts")
+    assert "secret" not in str(told.value)
 
 
 def test_nobody_at_the_url(monkeypatch: pytest.MonkeyPatch) -> None:
