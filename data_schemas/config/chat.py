@@ -126,6 +126,10 @@ def _check_no_secrets(url: str) -> str:
             "API key into the environment variable named by chat.api_key_env, and query fields into a provider's file"
             " (query)"
         )
+    try:
+        _ = place.port
+    except ValueError as error:
+        raise ValueError("the port of a base URL must be a number up to 65535") from error
     return url
 
 

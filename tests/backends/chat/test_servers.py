@@ -160,6 +160,7 @@ def test_a_list_is_typed_with_commas_or_written_in_yaml_and_each_url_is_checked(
     for wrong, told in (
         (["http://a/v1", "b/v1"], "must begin with http"),
         (["http://a/v1", "http://u:secret@b/v1"], "user, password"),
+        (["http://a/v1", "http://b:port/v1"], "the port .* must be a number"),
         (["http://a/v1", "http://a/v1/"], "is listed twice"),
         ([], "must begin with http"),
     ):
