@@ -88,7 +88,10 @@ def report(
     n_dialogues: NDialogues = 20,
     as_json: AsJson = False,
 ) -> None:
-    """Measure a codec: codebook usage, spectral distance and word error rate. Writes a report beside its codebooks."""
+    """Measure a codec: codebook usage, spectral distance and word error rate.
+
+    For a codec in a folder the report is also written there, as report.json.
+    """
     with report_errors(as_json):
         from backends.codec.learnt_files import find_learnt_codec
         from backends.registry import build, list_backends
