@@ -301,7 +301,7 @@ class _Cache(Generic[_T]):
 class _Digests:
     """Cache of digests of weights, which are computed one at a time in background threads.
 
-    An error is cached, too, until the file of the weights changes.
+    An error is raised once, and the next request computes the digest again.
     """
 
     def __init__(self, read: Callable[[Path], str], cache: Path) -> None:
@@ -329,6 +329,8 @@ class _Digests:
         if not job.done.wait(wait_s):
             return None
         if job.error is not None:
+            with self._lock:
+                self._jobs.pop(key, None)
             raise job.error
         return job.digest
 

@@ -173,14 +173,14 @@ class View:
             else:
                 raise ConfigError(f"Rows cannot be filtered by {name}.", "Search for its text with q=.")
         page, sort = told.get("page", ["1"])[-1], told.get("sort", [""])[-1]
-        if not (page.isascii() and page.isdecimal() and int(page[:9]) > 0):
+        if not (page.isascii() and page.isdecimal() and len(page) < 10 and int(page) > 0):
             raise ConfigError(f"There is no page {page!r}.", "Pages are numbered from 1.")
         if sort and _SHUFFLED.fullmatch(sort) is None:
             kind.get_column(sort.removeprefix("-"))
         columns = tuple(dict.fromkeys(",".join(told.get("columns", [])).split(","))) if "columns" in told else ()
         for name in columns:
             kind.get_column(name)
-        return cls(kind, told.get("q", [""])[-1], choices, ranges, sort, int(page[:9]), columns)
+        return cls(kind, told.get("q", [""])[-1], choices, ranges, sort, int(page), columns)
 
     def format_query(self, **changes: Any) -> str:
         """Returns the URL query of this view with some of its fields changed, such as `page=2`."""

@@ -285,6 +285,26 @@ def test_large_weights_are_read_once_while_the_page_says_so(root: Path, schedule
     assert files.n_read == 1
 
 
+class FailingFiles(OwnFiles):
+    """Weights that cannot be read the first time."""
+
+    def __init__(self) -> None:
+        self.n_read = 0
+
+    def read_digest(self, weights: Path) -> str:
+        self.n_read += 1
+        if self.n_read == 1:
+            raise OSError("a drive is away")
+        return digest_files([weights])
+
+
+def test_weights_that_could_not_be_read_are_read_again(root: Path, scheduler: KeptScheduler) -> None:
+    evaluate(write_checkpoint(root / "one"), root / "e", 30)
+    with open_client(root, scheduler, files=FailingFiles()) as client:
+        assert "questions behind gpt" not in client.get("/checkpoints/of/one").text
+        assert any("questions behind gpt" in client.get("/checkpoints/of/one").text for _ in range(200))
+
+
 def test_what_the_reader_tells_is_what_the_folder_says(root: Path, tmp_path: Path) -> None:
     folder = write_checkpoint(root / "one", 3)
     (found,) = Checkpoints([root], OwnFiles(), tmp_path / "cache").list_checkpoints()
