@@ -71,7 +71,10 @@ def _record_realtime_call(talked: Talk, call: RealtimeCall) -> None:
 
 
 def _record_events(talked: Talk, events: list[dict[str, Any]]) -> None:
-    """Adds the texts of a call's events, and their numbers by kind, to its record `talked`."""
+    """Stores the texts of a call's events, joined by kind, in its record `talked`, and adds their numbers by kind.
+
+    Earlier texts of the record are replaced.
+    """
     talked.texts = collect_texts(events)
     talked.n_events.update(event["kind"] for event in events)
 

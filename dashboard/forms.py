@@ -358,9 +358,11 @@ def _read_field(
 
 
 def _read_rows(path: str, item: Any, is_optional: bool, unread: dict[str, Any], faults: dict[str, str]) -> Any:
-    """Reads the rows of a list in the order of their numbers, without empty texts; `_NO_VALUE` if nothing was sent.
+    """Reads a list from its numbered rows, in their order; `_NO_VALUE` if neither the list nor a row was sent.
 
-    Without rows the list is None if it is optional, else empty; errors are added to `faults` by path.
+    Empty and invalid texts are left out; a row of settings without any value stays, as {}. Without rows the list is
+    None if it is optional, else empty. Of more than `MAX_ROWS` rows none is read. What is read is removed from
+    `unread`; errors are added to `faults` by path.
     """
     numbers = {int(found[1]) for each in unread if (found := re.match(rf"{re.escape(path)}\.(\d{{1,4}})(\.|$)", each))}
     is_told = unread.pop(path, None) is not None or numbers

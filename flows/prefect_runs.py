@@ -436,7 +436,7 @@ def _make_schedule(kind: str, deployment: DeploymentResponse, index: int, next_a
 
 
 def _filter_states(states: Sequence[State]) -> FlowRunFilterState:
-    """Makes Prefect's filter for runs in one of these states."""
+    """Makes Prefect's filter for runs in one of these states, each of which is a Prefect state type in lower case."""
     return FlowRunFilterState(type=FlowRunFilterStateType(any_=[StateType(each.upper()) for each in states]))
 
 

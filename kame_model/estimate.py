@@ -341,7 +341,10 @@ def _get_speed(book: RateBook, device: str, is_mixed: bool) -> tuple[float | Non
 
 
 def _is_flop_cost(row: Cost, device: str) -> bool:
-    """Returns whether a cost is the measured time of one floating-point operation on a device."""
+    """Returns whether a cost is the measured time of one floating-point operation on a device.
+
+    The cost's device may be a part of the device's name.
+    """
     return row.step == "flop" and is_device(row.device, device)
 
 

@@ -95,7 +95,10 @@ class Piper:
 
     @cached_property
     def _voices(self) -> tuple[Voice, ...]:
-        """The voices as the worker describes them."""
+        """The voices that the worker describes, with the licence of the options.
+
+        Without one, it is "unknown" for configured voices, and that of the included voice for this one.
+        """
         described: dict[str, Any] = self._worker.call("describe", {})[0]["voices"]
         licence = self._options.licence or ("unknown" if self._options.voices else _OWN_LICENCE)
         return tuple(Voice(name, each["language"], licence, each["digest"]) for name, each in described.items())

@@ -74,7 +74,7 @@ def format_section(report: Mapping[str, Any], picture: str) -> str:
 
 
 def make_header(report: Mapping[str, Any]) -> list[str]:
-    """Returns the column titles of the tables that `make_table` makes."""
+    """Returns the column titles of the tables of `make_table`; similarity has one only if it was measured."""
     measures = ["word F1", "answer found", *(["similarity"] if report.get("embeddings") else [])]
     return ["level", "answered", "failed", *(f"{each} (95%), n" for each in measures), _LENGTH]
 

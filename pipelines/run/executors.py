@@ -32,7 +32,9 @@ class Place(Protocol):
         """Returns an executor for `n_tasks` tasks that need these resources each; the caller must not close it."""
 
     def count_slots(self, needs: StageResources) -> int:
-        """Returns how many tasks with these needs can run at once now; 0 if no worker has the resources for one.
+        """Returns how many tasks with these needs all present workers can run at once when idle; 0 if none can run one.
+
+        Processes on this machine ignore the needs.
 
         Raises:
             BackendError: the place is lost.

@@ -71,7 +71,7 @@ class Pair:
 
     @property
     def n_commas(self) -> int:
-        """Number of marks inside, which are commas in a formula."""
+        """Number of marks inside, those in nested brackets included; in a formula they are commas."""
         return sum(token.kind == "mark" for token in self.inside)
 
 

@@ -200,9 +200,10 @@ class MeasuredChat:
 
 
 async def _request_answer(chat: LiveChat, payload: dict[str, Any]) -> dict[str, Any]:
-    """Requests a complete answer and measures the times of its pieces; runs in the loop of the connections.
+    """Requests an answer; returns its record: the pieces with their times, how it ended, and the tokens it used.
 
-    A cut answer, or one with unexpected thought, is recorded as such; other errors are raised.
+    Must run in the loop of the chat's connections. Times are seconds since the request. A cut answer, or one with
+    unexpected thought, ends as "cut" or "thought" and keeps the pieces before that; other errors are raised.
     """
     pieces: list[tuple[float, str]] = []
     end, began_s, before = "whole", time.perf_counter(), _get_usage(chat)

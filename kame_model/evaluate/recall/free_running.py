@@ -178,7 +178,7 @@ def _run(front_end: FrontEnd, gen: Generator, scripts: Sequence[Script]) -> Iter
             if at >= 0:
                 text[:, at], own[:, :, at] = frame.text.cpu().numpy(), frame.own.cpu().numpy()
                 for slot, token in zip(slots, text[:, at].tolist(), strict=True):
-                    slot.hear(at, token)
+                    slot.look_for_opening(at, token)
     for at, slot in enumerate(slots):
         n_own = slot.script.other.shape[1]
         yield FreeRun(text[at, :n_own], own[at, :, :n_own], slot.correction_frame)
@@ -204,8 +204,11 @@ class _Slot:
             self._queue.push(self.script.correction)
         return self._queue.pop() if frame >= 0 else PADDING_ID
 
-    def hear(self, frame: int, token: int) -> None:
-        """Records the model's text token of a frame."""
+    def look_for_opening(self, frame: int, token: int) -> None:
+        """Notes the first frame at which the model's text completes the opening of the answer to be corrected.
+
+        Call it for every frame in order. Padding, and frames before the script's `answer_from_frame`, are ignored.
+        """
         if frame < self.script.answer_from_frame or token in _SILENT:
             return
         opening = list(self.script.opening)

@@ -96,12 +96,13 @@ _MEANINGS_OF_STRANGERS: Final = """\
 def format_markdown(
     run: Record, rows: Sequence[Record], records: Sequence[Record], more: Record, plots: Container[str]
 ) -> str:
-    """Renders the report: tables by group, definitions of their columns, and the text of the first dialogues.
+    """Renders the report: settings, warnings, tables by group, plots, the old rule, definitions and first dialogues.
 
     Args:
-        run, rows, more: as in figures.json.
+        run, rows: as in figures.json.
         records: records of the items.
-        plots: names of the plots.
+        more: the further keys of figures.json, such as `costs` and `looks_at_test`.
+        plots: names of the plots that were drawn; only these are shown.
     """
     parts = [f"# {run['system']['name']}: recall\n", _format_settings(run, more)]
     parts += warn_unheard(rows, [get_condition(row).title for row in rows])

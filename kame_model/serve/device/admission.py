@@ -174,7 +174,13 @@ class Admission:
         raise refusal
 
     def _find_lack_of_time(self, n_others: int, n_on_device: int, now_s: float) -> Refused | None:
-        """Returns a refusal if other sessions would miss real time with one more; None if not, or without others."""
+        """Returns a refusal if other sessions would miss real time with one more; None if not, or without others.
+
+        Args:
+            n_others: the open sessions, without the one to admit.
+            n_on_device: sessions that the device would step; includes the one to admit, unless it is of mode cascade.
+            now_s: the time by a monotonic clock.
+        """
         if not n_others or self._meter.can_serve(n_on_device, self._limits.budget_share, now_s):
             return None
         return Refused("busy", "The server has no time for another caller; try again later.")

@@ -150,7 +150,10 @@ class TurnRecogniser:
         self._open_stream()
 
     def close(self) -> None:
-        """Clears the state and stops recognition: further frames are ignored until `reset`."""
+        """Clears the state and stops recognition: further frames are ignored until `reset`.
+
+        Pending requests to end a turn are dropped, and their `on_end` is never called.
+        """
         stream, self._stream = self._stream, None
         self._before.clear()
         self._ends.clear()

@@ -161,7 +161,11 @@ class Pacer:
             self._n_waiting -= len(last)
 
     async def run(self, max_silence_s: float) -> None:
-        """Passes on what waits, and silence if nothing arrives; returns after `max_silence_s` without audio."""
+        """Passes on what waits, and silence if nothing arrives; returns when no audio has arrived for `max_silence_s`.
+
+        Every frame time it passes on what the rate allows, and reports dropped frames. Silence begins after `GAP_S`
+        without audio. Waiting audio does not delay the return. Only cancellation or an error ends it earlier.
+        """
         clock = asyncio.get_running_loop()
         next_s = clock.time()
         while (silent_s := clock.time() - self._last_s) < max_silence_s:
