@@ -129,7 +129,7 @@ proof-seed-%:
 	@$(BIN)/kame train $(PROOF_DATA) --speech $(PROOF)/speech --preset nano \
 	  --voice synthesised --set speak.max_hours=$(PROOF_SPEAK_HOURS) --set copy.max_hours=$(PROOF_COPY_HOURS) \
 	  --max-hours $(PROOF_DIALOGUE_HOURS) --evaluate $(PROOF_EVALUATED) --listen --set 'evaluation.splits=[test]' \
-	  --set 'evaluation.delays_s=[0.1,0.32,1,2,3]' --set sampling.temp_text=0.3 $(PROOF_TRAIN_ARGS) --out $(PROOF)/run --checkpoints $(PROOF)/checkpoints-$* --seed $*
+	  --set 'evaluation.delays_s=[0.1,0.32,1,2,3]' --set sampling.use_sampling=false $(PROOF_TRAIN_ARGS) --out $(PROOF)/run --checkpoints $(PROOF)/checkpoints-$* --seed $*
 
 gpu-report: install ## measure training, serving and vLLM on GPUs (docs/training_large.md); the same again goes on
 	@$(BIN)/python -m benchmarks.gpu_report --out $(GPU_REPORT) $(GPU_REPORT_ARGS)
