@@ -72,7 +72,7 @@ class Lease:
             raise StoreError(
                 f"This run no longer holds the lease of {self._bucket.address}: "
                 f"{'another run has begun to write there' if self._is_lost else 'the bucket was not reached in time'}.",
-                "Nothing of this run was published. Run the same command again when no other run writes there.",
+                "It has stopped writing. Run the same command again when no other run writes there.",
             )
 
     def release(self) -> None:

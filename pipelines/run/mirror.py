@@ -2,9 +2,10 @@
 
 Before a run starts, the local folder is synchronised with the bucket, so that any machine can resume a run that was
 killed elsewhere. Each part is uploaded when it is finished, with its record last. At the end come shards, rejects and
-prompts, then the manifest, on condition that nobody else has published since this run began, then the card; superseded
-files are removed last. A file whose name determines its content is uploaded unconditionally; any other file only if its
-version in the bucket is the one that this run read.
+prompts, then the manifest, on condition that nobody else has published since this run began, then the card. Superseded
+files that this run has read or uploaded are removed last, as long as the manifest is its own. A file whose name
+determines its content is uploaded unconditionally; any other file only if its version in the bucket is the one that
+this run read.
 
 The chat models' answers, their log, locks and temporary files are never uploaded.
 """
@@ -27,12 +28,12 @@ from data_schemas.buckets import Bucket, ChangedMeanwhile, is_in_bucket
 from data_schemas.config import RefreshConfig
 from data_schemas.errors import KameError, StoreError
 from data_schemas.manifest import MANIFEST
-from data_schemas.reader import read_manifest, read_manifest_if_any
+from data_schemas.reader import read_manifest_if_any
 from data_schemas.store import TEMPORARY, Store
 from pipelines.run.lease import Lease, hold_lease
 from pipelines.run.parts import FOLDER as PARTS
 from pipelines.run.parts import Part, PartRecord
-from pipelines.run.publish import CARD, remove_superseded
+from pipelines.run.publish import CARD
 
 SPOOL: Final = "KAME_SPOOL"
 """Environment variable: the local folder for datasets in buckets. Workers of a cluster must be able to reach it."""
@@ -180,41 +181,65 @@ class Mirror:
 
         Raises:
             StoreError: somebody else has published meanwhile; their dataset is complete and is left as it is, and the
-                files of this run are removed from the bucket.
+                files of this run are removed from the bucket while it holds the lease. Or the lease is lost, or the
+                bucket fails; the message says whether this was after the manifest had been published.
         """
         self.push()
         try:
-            self._check_manifest()
+            self._check_manifest(self._get_known_state(MANIFEST))
             shown = [path for path in self._list_new() if path.startswith(_SHOWN)]
             self._shown_now.update(shown)
             self._copy_all(partial(self._upload, path) for path in shown)
             self._upload(*(path for path in (MANIFEST,) if not self._is_unchanged(path)))
         except ChangedMeanwhile as error:
-            self._remove_uploaded_shards()
+            with suppress(KameError):  # the error of the run itself is the one to raise; the next run removes the rest
+                self._remove_uploaded_shards()
             raise StoreError(
                 f"Another run has published {self._bucket.address} since this one began; its dataset is kept.",
                 "Run the same command again: it reads what was published and makes only what is missing.",
             ) from error
-        self._upload(*(path for path in (CARD,) if not self._is_unchanged(path)))
-        remove_superseded(self._bucket, read_manifest(self._store))
-        for path in [path for path in self._same if not self._store.exists(path)]:
-            self._bucket.remove(path)
-            self._record_copy(path, None)
+        try:
+            self._upload(*(path for path in (CARD,) if not self._is_unchanged(path)))
+            gone = [path for path in self._same if not self._store.exists(path)]
+            self._remove(gone, self._get_known_state(MANIFEST))
+        except StoreError as error:
+            raise StoreError(
+                f"The dataset was published in {self._bucket.address}, but perhaps not its card, and superseded files "
+                f"may be left: {error.what}",
+                "Run the same command again when no other run writes there.",
+            ) from error
 
-    def _check_manifest(self) -> None:
-        """Raises `ChangedMeanwhile` if somebody has published since this run began, before gigabytes are uploaded."""
-        known = self._same.get(MANIFEST)
-        if self._bucket.get_state(MANIFEST) != (known[0] if known else None):
-            raise ChangedMeanwhile(f"{self._bucket.address}/{MANIFEST} has changed since this run began.")
+    def _get_known_state(self, path: str) -> str | None:
+        """Returns the state in the bucket of a file that this run has read or uploaded; None if it has not."""
+        known = self._same.get(path)
+        return known[0] if known else None
+
+    def _check_manifest(self, state: str | None) -> None:
+        """Raises `ChangedMeanwhile` if the manifest in the bucket is no longer in this state (None: missing)."""
+        if self._bucket.get_state(MANIFEST) != state:
+            raise ChangedMeanwhile(f"Another run has written {self._bucket.address}/{MANIFEST} meanwhile.")
 
     def _remove_uploaded_shards(self) -> None:
         """Removes the Parquet files that this run has uploaded and that the manifest in the bucket does not list."""
+        state = self._bucket.get_state(MANIFEST)
         theirs = read_manifest_if_any(self._bucket)
         listed = {entry.path for entry in theirs.shards} if theirs else set()
-        for path in self._shown_now - listed:
-            if path.endswith(".parquet"):  # surplus prompt files do no harm to a dataset
-                self._bucket.remove(path)
-                self._record_copy(path, None)
+        surplus = [path for path in self._shown_now - listed if path.endswith(".parquet")]  # prompt files do no harm
+        self._remove(surplus, state)
+
+    def _remove(self, paths: Iterable[str], state: str | None) -> None:
+        """Removes files from the bucket, while the lease is valid and the manifest is in this state (None: missing).
+
+        Another run may already have uploaded or listed the same files, since their names are determined by content.
+
+        Raises:
+            StoreError: the lease is lost, somebody else has published, or the bucket fails; the other files are left.
+        """
+        for path in paths:
+            self._lease.check()
+            self._check_manifest(state)
+            self._bucket.remove(path)
+            self._record_copy(path, None)
 
     def _copy_all(self, calls: Iterable[Callable[[], None]]) -> None:
         """Runs these uploads or downloads in parallel; raises the first error after all have ended."""
@@ -232,12 +257,12 @@ class Mirror:
         """
         for path in paths:
             self._lease.check()
-            stamp, known = self._read_stamp(path), self._same.get(path)
+            stamp = self._read_stamp(path)
             if path.startswith(_NAMED_BY_CONTENT):
                 self._bucket.upload(path, self._store.at(path))
                 state = self._bucket.get_state(path) or ""
             else:
-                state = self._bucket.put(path, self._store.read_bytes(path), known[0] if known else None)
+                state = self._bucket.put(path, self._store.read_bytes(path), self._get_known_state(path))
             if stamp is not None:
                 self._record_copy(path, (state, stamp))
 

@@ -20,7 +20,7 @@ from typer.testing import CliRunner
 from data_schemas.buckets import Bucket
 from data_schemas.config import RefreshConfig
 from data_schemas.errors import StoreError
-from data_schemas.manifest import DATA
+from data_schemas.manifest import DATA, Counts, ShardEntry, make_manifest
 from data_schemas.reader import DatasetReader
 from data_schemas.store import Store
 from flows.cli.app import app
@@ -30,7 +30,7 @@ from pipelines.run import lease as leases
 from pipelines.run.lease import LEASE
 from pipelines.run.mirror import SPOOL, Mirror, get_work_folder
 from pipelines.run.parts import Part, PartRecord
-from pipelines.run.publish import publish
+from pipelines.run.publish import publish, remove_superseded
 from tests.support.runs import ITEMS, Silent, config_on_doubles, contents
 from tests.support.s3_server import S3, Fault, s3_server
 
@@ -219,7 +219,7 @@ def test_of_two_publishers_one_wins_and_the_other_says_so(
 ) -> None:
     """The lease fails, as where a machine slept through it: the manifest's condition alone decides."""
     if is_late:  # the other publishes when this one has looked, and copies
-        monkeypatch.setattr(Mirror, "_check_manifest", lambda mirror: None)
+        monkeypatch.setattr(Mirror, "_check_manifest", lambda mirror, state: None)
     if not is_first:
         run_refresh(config(limit=2), Silent())
 
@@ -267,6 +267,70 @@ def test_a_run_whose_lease_was_taken_writes_no_more(s3: S3, tmp_path: Path) -> N
     assert set(bucket.list_states()) == {LEASE}
     with pytest.raises(StoreError, match="Another run is writing"):
         leases.Lease(bucket).take()
+
+
+def publish_one_shard(bucket: Bucket, here: Store, lease: leases.Lease, digit: str) -> None:
+    """Publishes a dataset of one shard from a folder, as a run does."""
+    lease.take()
+    with Mirror(bucket, here.root, lease) as mirror:
+        mirror.pull()
+        shard = here.write_bytes(f"data/train-s-{digit * 16}.parquet", digit.encode())
+        entry = ShardEntry(
+            path=shard.path, kind=DATA, source="s", split="train", n_rows=1, n_bytes=1, sha256=shard.sha256
+        )
+        manifest = make_manifest([entry], Counts(dialogues=1, audio_s=1.0, events=0, rejects=0), "v1")
+        here.write_bytes("dataset.json", manifest.model_dump_json().encode())
+        here.write_bytes("README.md", digit.encode())
+        remove_superseded(here, manifest)
+        mirror.publish()
+
+
+@pytest.mark.parametrize("notices", [True, False])
+@pytest.mark.parametrize("last", ["dataset.json", "README.md"])
+def test_a_publisher_that_was_suspended_removes_nothing_of_the_next_one(
+    s3: S3, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, last: str, notices: bool
+) -> None:
+    """It sleeps after an upload, and another run publishes meanwhile; its own clock may not show that it slept."""
+    bucket, time_s, put = Bucket(OUT), [1_000_000.0], Bucket.put
+
+    def sleep_after_put(self: Bucket, path: str, data: bytes, state: str | None) -> str:
+        new_state = put(self, path, data, state)
+        if path == last:
+            monkeypatch.setattr(Bucket, "put", put)
+            if notices:
+                time_s[0] += leases.HELD_S + 1
+            else:
+                bucket.remove(LEASE)
+            publish_one_shard(bucket, Store(str(tmp_path / "second")), leases.Lease(bucket, lambda: time_s[0]), "b")
+        return new_state
+
+    publish_one_shard(bucket, Store(str(tmp_path / "old")), leases.Lease(bucket, lambda: time_s[0]), "0")
+    bucket.remove(LEASE)
+    monkeypatch.setattr(Bucket, "put", sleep_after_put)
+    with pytest.raises(StoreError, match=rf"The dataset was published in {OUT}, but perhaps not its card"):
+        publish_one_shard(bucket, Store(str(tmp_path / "first")), leases.Lease(bucket, lambda: time_s[0]), "a")
+    theirs = DatasetReader(OUT).manifest
+    assert {path for path in bucket.list_states() if path.startswith("data/")} == {each.path for each in theirs.shards}
+    assert bucket.read_bytes("README.md") == bucket.read_bytes(theirs.shards[0].path) == b"b"
+
+
+def test_a_loser_without_the_lease_removes_no_shard_that_another_run_may_use(
+    s3: S3, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bucket, time_s, put = Bucket(OUT), [1_000_000.0], Bucket.put
+
+    def sleep_before_put(self: Bucket, path: str, data: bytes, state: str | None) -> str:
+        if path == "dataset.json":
+            monkeypatch.setattr(Bucket, "put", put)
+            time_s[0] += leases.HELD_S + 1
+            publish_one_shard(bucket, Store(str(tmp_path / "second")), leases.Lease(bucket, lambda: time_s[0]), "b")
+            bucket.upload(f"data/train-s-{'a' * 16}.parquet", str(tmp_path / f"first/data/train-s-{'a' * 16}.parquet"))
+        return put(self, path, data, state)
+
+    monkeypatch.setattr(Bucket, "put", sleep_before_put)
+    with pytest.raises(StoreError, match="Another run has published"):
+        publish_one_shard(bucket, Store(str(tmp_path / "first")), leases.Lease(bucket, lambda: time_s[0]), "a")
+    assert bucket.exists(f"data/train-s-{'a' * 16}.parquet"), "a third run has uploaded it, and publishes next"
 
 
 def test_what_one_run_holds_of_a_killed_one_of_this_machine_is_taken_at_once(
