@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, Final
 
 import psutil  # type: ignore[import-untyped]
@@ -25,6 +26,10 @@ HELD_S: Final = 120.0
 """Seconds until a lease expires after it was taken or renewed: how long another machine waits for a killed run."""
 RENEWALS: Final = 4
 """Number of renewals in that time."""
+BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
+"""Random id of the running kernel on Linux; the containers of a machine have the same."""
+PID_NAMESPACE: Final = Path("/proc/self/ns/pid")
+"""Link that names the namespace of process ids on Linux; each container has one of its own, unless set otherwise."""
 
 
 class Lease:
@@ -84,9 +89,13 @@ class Lease:
                 return
 
     def _refuse_if_held(self, held: dict[str, Any]) -> None:
-        """Raises `StoreError` if another run's lease has not expired; one of a dead process on this machine has."""
+        """Raises `StoreError` if another run's lease has not expired; that of a dead process has.
+
+        Whether a process lives is only known on its own host and in its own container.
+        """
         left_s = float(held["until_s"]) - self._now()
-        is_dead = held["host"] == platform.node() and not psutil.pid_exists(held["process"])
+        is_from_here = all(held.get(name) == value for name, value in _identify_process_ids().items())
+        is_dead = is_from_here and not psutil.pid_exists(held["process"])
         if left_s > 0 and not is_dead:
             raise StoreError(
                 f"Another run is writing {self._bucket.address}: process {held['process']} on {held['host']}.",
@@ -95,9 +104,19 @@ class Lease:
 
     def _write(self, state: str | None, until_s: float) -> None:
         """Writes the lease; raises `ChangedMeanwhile` if its object has another state than `state` (None: missing)."""
-        told = {"owner": self._owner, "host": platform.node(), "process": os.getpid(), "until_s": until_s}
+        told = {"owner": self._owner, **_identify_process_ids(), "process": os.getpid(), "until_s": until_s}
         self._state = self._bucket.put(LEASE, json.dumps(told).encode(), state)
         self._until_s = until_s
+
+
+def _identify_process_ids() -> dict[str, str]:
+    """Returns host name, boot id and process id namespace, within which a process id names one process.
+
+    Boot id and namespace are empty where the system has none (macOS).
+    """
+    boot_id = BOOT_ID.read_text(encoding="ascii").strip() if BOOT_ID.exists() else ""
+    namespace = str(PID_NAMESPACE.readlink()) if PID_NAMESPACE.is_symlink() else ""
+    return {"host": platform.node(), "boot_id": boot_id, "pid_namespace": namespace}
 
 
 @contextmanager

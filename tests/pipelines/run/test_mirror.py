@@ -348,6 +348,22 @@ def test_what_one_run_holds_of_a_killed_one_of_this_machine_is_taken_at_once(
     leases.Lease(bucket, lambda: time_s + leases.HELD_S).take()
 
 
+@pytest.mark.parametrize("other", ["BOOT_ID", "PID_NAMESPACE"])
+def test_a_run_in_another_container_of_the_same_host_name_is_not_taken_for_dead(
+    s3: S3, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, other: str
+) -> None:
+    bucket = Bucket(OUT)
+    leases.Lease(bucket).take()
+    monkeypatch.setattr("psutil.pid_exists", lambda number: False)  # as in a container, which sees its own processes
+    with monkeypatch.context() as there:
+        (tmp_path / "namespace").symlink_to("pid:[1]")
+        (tmp_path / "boot_id").write_text("another\n")
+        there.setattr(leases, other, tmp_path / ("boot_id" if other == "BOOT_ID" else "namespace"))
+        with pytest.raises(StoreError, match="Another run is writing"):
+            leases.Lease(bucket).take()
+    leases.Lease(bucket).take()
+
+
 def test_others_read_it_where_it_is(s3: S3, tmp_path: Path) -> None:
     run_refresh(config(), Silent())
     reader, fs = DatasetReader(OUT), s3fs.S3FileSystem(skip_instance_cache=True)
