@@ -4,6 +4,7 @@ Only a window of parts is submitted at a time, so that the queue of a large corp
 """
 
 import os
+import platform
 import threading
 import time
 from collections import deque
@@ -18,9 +19,10 @@ from typing import Final, Self
 from data_schemas.config import RefreshConfig, StageResources
 from data_schemas.config.execution import LOCAL
 from data_schemas.errors import BackendError
-from data_schemas.store import Store
+from data_schemas.store import TEMPORARY, Store
 from pipelines.run.execute import OnPart, Runner, RunOne, run_on_part
 from pipelines.run.executors import LocalProcesses, Place
+from pipelines.run.mirror import SPOOL
 from pipelines.run.parts import Part, PartRecord
 
 PARTS_A_SLOT: Final = 3
@@ -66,6 +68,7 @@ class Workers:
         self.config = config
         self._run_one = run_one
         self._sent = config if config.executor == LOCAL else _make_paths_absolute(config)
+        self._marker = f".store/shared-{os.urandom(8).hex()}{TEMPORARY}"  # workers of a cluster must see it
         self.place: Place
 
     def __enter__(self) -> Self:
@@ -75,6 +78,8 @@ class Workers:
             BackendError: as `open_place`.
         """
         self.place = open_place(self.config).__enter__()
+        if self.config.executor != LOCAL:
+            Store(self.config.out).write_bytes(self._marker, b"")
         return self
 
     def __exit__(
@@ -82,6 +87,7 @@ class Workers:
     ) -> None:
         """Leaves the place; after a run on a cluster without an error, temporary files of its workers are deleted."""
         self.place.__exit__(kind, error, trace)
+        Path(self.config.out, self._marker).unlink(missing_ok=True)
         if error is None and self.config.executor != LOCAL:
             Store(self.config.out).sweep()  # temporary files of workers that died
 
@@ -123,7 +129,7 @@ class Workers:
         """Returns a function without arguments that runs a stage on a part, for submission to an executor."""
         if self.config.executor == LOCAL:
             return partial(self._run_one, self._sent, stage, part)
-        return partial(_run_one_at_a_time, self._run_one, self._sent, stage, part)
+        return partial(_run_on_cluster, self._run_one, self._marker, self._sent, stage, part)
 
 
 class StageRun:
@@ -230,9 +236,19 @@ class StageRun:
         self._left.discard(part.part_id)
 
 
-def _run_one_at_a_time(run_one: RunOne, config: RefreshConfig, stage: str, part: Part) -> PartRecord:
-    """Calls `run_one` in a worker of a cluster, where only one thread at a time does: engines are not thread-safe."""
+def _run_on_cluster(run_one: RunOne, marker: str, config: RefreshConfig, stage: str, part: Part) -> PartRecord:
+    """Calls `run_one` in a worker of a cluster, where only one thread at a time does: engines are not thread-safe.
+
+    Raises:
+        BackendError: the worker does not see the file `marker` of the run in the dataset's folder.
+    """
     with _one_at_a_time:
+        if not Path(config.out, marker).exists():
+            raise BackendError(
+                f"The worker {platform.node()} does not see the files of this run in {config.out}.",
+                "All workers must share it at the same path: choose a shared folder for --out or, if --out is in a "
+                f"bucket, set {SPOOL} to one (docs/clusters.md).",
+            )
         return run_one(config, stage, part)
 
 

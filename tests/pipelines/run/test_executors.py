@@ -207,6 +207,17 @@ def test_a_task_that_the_place_dropped_is_its_fault(
         run(on_cluster(tmp_path), [parts(2)])
 
 
+def test_a_worker_that_does_not_share_the_folder_is_told_of_and_does_no_work(
+    place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here, there = tmp_path / "here", tmp_path / "there"  # the same path on two machines
+    there.mkdir()
+    monkeypatch.setattr(workers, "_make_paths_absolute", lambda config: config.model_copy(update={"out": str(there)}))
+    with pytest.raises(BackendError, match=rf"{os.uname().nodename} does not see .*{there}.* KAME_SPOOL"):
+        run(on_cluster(here), [parts(2)])
+    assert not [path for path in here.rglob("*") if path.is_file()]
+
+
 def test_what_dead_workers_left_half_written_is_swept(place: Place, tmp_path: Path) -> None:
     half = tmp_path / "x.parquet.0.kame-writing"
     half.write_bytes(b"half")
