@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def publish(
-    folder: Annotated[str, typer.Argument(help="Folder of a dataset or of a checkpoint.")],
+    folder: Annotated[str, typer.Argument(help="Folder of a dataset or of a checkpoint, or s3://… of a dataset.")],
     repository: Annotated[
         str, typer.Argument(help="owner/name on the Hub; the repository is created if it does not exist.")
     ],
@@ -32,7 +32,8 @@ def publish(
     """Upload a dataset or a checkpoint to the Hugging Face Hub, with card and licences. Unchanged files are skipped.
 
     The access token is read from HF_TOKEN. Data is not published if its licence is unknown or forbids publication.
-    Run the same command again to resume the upload, or to update the repository.
+    Run the same command again to resume the upload, or to update the repository. A dataset in a bucket is uploaded
+    from the folder of this machine in which `kame refresh` made it.
     """
     with report_errors(as_json, "Run the same command again; files that are already there are not sent again."):
         from dataclasses import asdict
@@ -68,9 +69,14 @@ def _collect_offer(folder: str, repository: str, told: dict[str, str]) -> "Offer
     Raises:
         KameError: the folder holds neither, or must not be published.
     """
+    from data_schemas.buckets import is_in_bucket
     from data_schemas.errors import ConfigError
     from data_schemas.manifest import MANIFEST
 
+    if is_in_bucket(folder):
+        from pipelines.run.mirror import find_local_copy
+
+        folder = find_local_copy(folder)
     if (Path(folder) / MANIFEST).is_file():
         from pipelines.export.hub import offer_dataset
 

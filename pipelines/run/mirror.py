@@ -26,9 +26,10 @@ from typing import Any, Final, Protocol
 from backends.assets import get_cache_dir
 from data_schemas.buckets import Bucket, ChangedMeanwhile, is_in_bucket
 from data_schemas.config import RefreshConfig
-from data_schemas.errors import KameError, StoreError
+from data_schemas.errors import DatasetError, KameError, StoreError
+from data_schemas.flags import FLAGS
 from data_schemas.manifest import MANIFEST
-from data_schemas.reader import read_manifest_if_any
+from data_schemas.reader import read_manifest, read_manifest_if_any
 from data_schemas.store import TEMPORARY, Store
 from pipelines.run.lease import Lease, hold_lease
 from pipelines.run.parts import FOLDER as PARTS
@@ -66,6 +67,37 @@ def get_work_folder(out: str) -> str:
     name = hashlib.sha256(f"{server} {out.rstrip('/')}".encode()).hexdigest()[:16]
     above = Path(os.environ.get(SPOOL) or get_cache_dir() / "spool").expanduser()
     return str(above / f"{re.sub(r'[^A-Za-z0-9]+', '-', out).strip('-')}-{name}")
+
+
+def find_local_copy(address: str) -> str:
+    """Returns the local folder of a dataset in a bucket, if it holds what is published there.
+
+    Sizes of shards are compared, and the contents of all other files except those of runs.
+
+    Raises:
+        DatasetError: there is no dataset in the bucket, or the folder lacks its files or has others.
+        StoreError: the bucket fails.
+    """
+    bucket, here = Bucket(address), Store(get_work_folder(address))
+    shards = {entry.path: entry.n_bytes for entry in read_manifest(bucket).shards}
+    beside = {path for store in (bucket, here) for folder in ("prompts", "report") for path in store.files(folder)}
+    different = [
+        *(path for path, n_bytes in shards.items() if not here.exists(path) or here.n_bytes(path) != n_bytes),
+        *(path for path in {MANIFEST, CARD, FLAGS, *beside} if _read_if_any(bucket, path) != _read_if_any(here, path)),
+    ]
+    if different:
+        raise DatasetError(
+            f"{here.root} is not a copy of what is published in {address}: {min(different)} is missing or different in "
+            "one of them.",
+            f"Run `kame refresh --out {address}` with the dataset's settings on this machine, and publish again. Or "
+            "download the bucket's files to another folder, except .store/, and publish that folder.",
+        )
+    return here.root
+
+
+def _read_if_any(store: Store, path: str) -> bytes | None:
+    """Returns the content of a file; None if it does not exist."""
+    return store.read_bytes(path) if store.exists(path) else None
 
 
 @contextmanager

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Literal
 
+import pytest
 from moto.server import ThreadedMotoServer
 
 from tests.support.http_servers import QuietHandler, http_server
@@ -85,3 +86,11 @@ def s3_server(bucket: str) -> Iterator[tuple[S3, str]]:
             yield s3, url
     finally:
         moto.stop()
+
+
+def use_s3(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Makes a server the one that this process and its children find."""
+    monkeypatch.setenv("AWS_ENDPOINT_URL", url)
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "nobody")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "nothing")
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")

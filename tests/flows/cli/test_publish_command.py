@@ -16,6 +16,7 @@ from typer.testing import CliRunner, Result
 
 from data_schemas import hub as reading
 from data_schemas.arrow import from_table
+from data_schemas.buckets import Bucket
 from data_schemas.config.front_end import FrontEndConfig
 from data_schemas.errors import BackendError
 from data_schemas.flags import set_flag
@@ -30,7 +31,9 @@ from data_schemas.store import Store
 from flows.cli.app import app
 from flows.runs.train import run_front_end
 from kame_model.encode.run import encode_dataset
+from pipelines.run.mirror import SPOOL, get_work_folder
 from tests.support.hub_server import TOKEN, HubServer, environment, forget_commits, hub_server, use_hub
+from tests.support.s3_server import s3_server, use_s3
 from tests.support.small_datasets import contents, encode_settings, noisy_dialogue, ten_shards, write_dataset
 from tests.support.vocabularies import make_vocabulary
 
@@ -64,7 +67,7 @@ def kame(*arguments: object) -> Result:
     return CliRunner().invoke(app, [str(each) for each in arguments])
 
 
-def publish(folder: Path, *options: str) -> dict[str, int]:
+def publish(folder: Path | str, *options: str) -> dict[str, int]:
     done = kame("publish", folder, NAME, "--json", *options)
     assert done.exit_code == 0, done.output
     told = json.loads(done.stdout)
@@ -77,6 +80,25 @@ def test_what_is_published_is_read_as_it_was(hub: HubServer, data: Path) -> None
     assert there.manifest == read_manifest(Store(str(data)))
     assert list(there.dialogues()) == list(DatasetReader(str(data)).dialogues())
     assert hub.repositories["dataset", NAME].private
+
+
+def test_a_dataset_in_a_bucket_is_published_from_its_copy_here_if_that_is_the_same(
+    hub: HubServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    address = "s3://corpora/team/eggs"
+    with s3_server("corpora") as (_, url):
+        use_s3(url, monkeypatch)
+        monkeypatch.setenv(SPOOL, str(tmp_path / "spool"))
+        bucket, here = Bucket(address), with_card(write_dataset(Path(get_work_folder(address)), ten_shards()))
+        for path in Store(str(here)).files(""):
+            bucket.upload(path, str(here / path))
+        assert publish(address) == {"n_sent": 22, "n_there": 0, "n_removed": 0}
+        bucket.put("flags.jsonl", b"{}", None)
+        refused = kame("publish", address, NAME)
+        assert refused.exit_code == 6
+        assert f"flags.jsonl is missing or different in one of them. Run `kame refresh --out {address}`" in " ".join(
+            refused.output.split()
+        )
 
 
 def test_the_card_has_the_licences_where_the_hub_and_people_look(hub: HubServer, data: Path) -> None:

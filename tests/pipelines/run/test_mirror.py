@@ -32,7 +32,7 @@ from pipelines.run.mirror import SPOOL, Mirror, get_work_folder
 from pipelines.run.parts import Part, PartRecord
 from pipelines.run.publish import publish, remove_superseded
 from tests.support.runs import ITEMS, Silent, config_on_doubles, contents
-from tests.support.s3_server import S3, Fault, s3_server
+from tests.support.s3_server import S3, Fault, s3_server, use_s3
 
 pytestmark = pytest.mark.full
 
@@ -81,10 +81,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
 @pytest.fixture
 def s3(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[S3]:
     with s3_server("corpora") as (server, url):
-        monkeypatch.setenv("AWS_ENDPOINT_URL", url)
-        monkeypatch.setenv("AWS_ACCESS_KEY_ID", "nobody")
-        monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "nothing")
-        monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+        use_s3(url, monkeypatch)
         move_to_machine(monkeypatch, tmp_path, "first")
         yield server
 
