@@ -11,8 +11,9 @@ from moto.server import ThreadedMotoServer
 
 from tests.support.http_servers import QuietHandler, http_server
 
-Fault = Literal["500", "503", "cut", "cut_after"]
-"""An error of the server; a connection cut before the request was done, or after it and before its answer."""
+Fault = Literal["500", "503", "cut", "cut_after", "slow"]
+"""An error of the server; a connection cut before the request was done, or after it and before its answer; an answer
+that comes later than the client waits for it."""
 Decide = Callable[[str, str], Fault | None]
 """Is given method and path of a request."""
 
@@ -65,7 +66,9 @@ def s3_server(bucket: str) -> Iterator[tuple[S3, str]]:
                 return
             found = s3.forward(self.command, self.path, body, dict(self.headers))
             data = found.read()
-            if fault == "cut_after":
+            if fault == "slow":
+                self.connection.recv(1)  # returns when the client has given up
+            if fault in ("cut_after", "slow"):
                 self.close_connection = True
                 return
             self.send_response(found.status)

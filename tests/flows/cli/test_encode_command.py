@@ -7,7 +7,10 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
+from data_schemas.buckets import Bucket
+from data_schemas.store import Store
 from flows.cli import encode, export
+from tests.support.s3_server import s3_server, use_s3
 from tests.support.small_datasets import ten_shards, write_dataset
 from tests.support.vocabularies import make_vocabulary
 
@@ -43,6 +46,24 @@ def test_json_for_programs(arguments: list[str], tmp_path: Path) -> None:
     told = json.loads(CliRunner().invoke(app, [*arguments, "--json"]).stdout)
     assert (told["n_rows"], told["n_flagged"], told["n_failed_events"]) == (2, 1, 2)
     assert told["fingerprint"] == json.loads((tmp_path / "tokens" / "tokens.json").read_text())["fingerprint"]
+
+
+def test_a_dataset_in_a_bucket_becomes_the_rows_of_one_in_a_folder(
+    arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    command, data, *options = arguments
+    assert CliRunner().invoke(app, arguments).exit_code == 0
+    with s3_server("corpora") as (_, url):
+        use_s3(url, monkeypatch)
+        bucket = Bucket("s3://corpora/dataset")
+        for path in Store(data).files(""):
+            bucket.upload(path, f"{data}/{path}")
+        told = CliRunner().invoke(app, [command, bucket.address, *options, "--out", str(tmp_path / "from bucket")])
+    assert told.exit_code == 0, told.output
+    in_folder, from_bucket = Store(str(tmp_path / "tokens")), Store(str(tmp_path / "from bucket"))
+    assert from_bucket.files("") == in_folder.files("")
+    for path in in_folder.files("", ".parquet"):
+        assert from_bucket.read_bytes(path) == in_folder.read_bytes(path)
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """Datasets in a bucket of S3's protocol: the same bytes as in a folder, whatever is killed, slow, cut or in a race."""
 
+import itertools
 import json
 import os
 import platform
@@ -7,11 +8,13 @@ import re
 import shutil
 import subprocess
 import sys
+import threading
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
 import duckdb
+import fsspec
 import pyarrow.dataset
 import pytest
 import s3fs
@@ -31,7 +34,7 @@ from pipelines.run.lease import LEASE
 from pipelines.run.mirror import SPOOL, Mirror, get_work_folder
 from pipelines.run.parts import Part, PartRecord
 from pipelines.run.publish import publish, remove_superseded
-from tests.support.runs import ITEMS, Silent, config_on_doubles, contents
+from tests.support.runs import ENDING_S, ITEMS, Silent, config_on_doubles, contents, start_command
 from tests.support.s3_server import S3, Fault, s3_server, use_s3
 
 pytestmark = pytest.mark.full
@@ -49,6 +52,10 @@ found = datasets.load_dataset(
 )
 print(*(row["dialogue_id"] for row in found.select_columns(["dialogue_id"])))
 """
+LEAST_PIECE = 5 * 2**20
+"""Size in bytes of a piece of a multipart upload, the smallest that S3 takes."""
+IMPATIENT_S = 1.0
+"""How long a client waits for a slow server."""
 HERE_ALONE = {".store/answers.sqlite", ".store/lease.json", ".store/mirror.jsonl", "answers"}
 
 
@@ -159,22 +166,53 @@ def test_a_second_machine_makes_nothing_again(s3: S3, tmp_path: Path, monkeypatc
     assert in_bucket() == before
 
 
-@pytest.mark.parametrize("fault", ["500", "503", "cut", "cut_after"])
-def test_a_server_that_fails_now_and_then_changes_nothing(s3: S3, whole: dict[str, bytes], fault: Fault) -> None:
+@pytest.mark.parametrize("fault", ["500", "503", "cut", "cut_after", "slow"])
+def test_a_server_that_fails_now_and_then_changes_nothing(
+    s3: S3, whole: dict[str, bytes], monkeypatch: pytest.MonkeyPatch, fault: Fault
+) -> None:
+    if fault == "slow":
+        monkeypatch.setitem(fsspec.config.conf, "s3", {"config_kwargs": {"read_timeout": IMPATIENT_S}})
     failed: set[tuple[str, str]] = set()
+    every = 40 if fault == "slow" else 9
 
     def decide(method: str, path: str) -> Fault | None:
         """The first request of its kind for each path fails."""
         if (method, path) in failed or "uploadId" in path:
             return None
         failed.add((method, path))
-        return fault if len(failed) % 9 == 0 or path.endswith(("dataset.json", "lease.json")) else None
+        return fault if len(failed) % every == 0 or path.endswith(("dataset.json", "lease.json")) else None
 
     s3.decide = decide
     run_refresh(config(), Silent())
     s3.decide = lambda method, path: None
     assert in_bucket() == whole
     assert check(OUT) == []
+
+
+@pytest.mark.parametrize("is_there", [False, True])
+@pytest.mark.parametrize(("failing", "fault"), [("partNumber=2", "500"), ("partNumber=2", "cut"), ("uploadId=", "500")])
+def test_a_large_file_whose_upload_fails_is_absent_or_as_it_was(
+    s3: S3, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_there: bool, failing: str, fault: Fault
+) -> None:
+    """The second of three pieces fails for good, or the request that makes them one object."""
+    monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
+    monkeypatch.setattr("s3fs.core.calculate_chunksize", lambda size, chunksize: LEAST_PIECE)
+    bucket, local = Bucket(OUT), tmp_path / "large"
+    local.write_bytes(b"new" * LEAST_PIECE)
+    if is_there:
+        bucket.put("large", b"old", None)
+    s3.decide = lambda method, path: (
+        fault if failing in path and method == ("PUT" if "part" in failing else "POST") else None
+    )
+    with pytest.raises(StoreError, match=f"Cannot write {OUT}/large"):
+        bucket.upload("large", str(local))
+    s3.decide = lambda method, path: None
+    assert bucket.list_states().keys() == ({"large"} if is_there else set())
+    assert not is_there or bucket.read_bytes("large") == b"old"
+    s3.asked.clear()
+    bucket.upload("large", str(local))
+    assert sum("partNumber=" in path for _, path in s3.asked) == 3
+    assert bucket.read_bytes("large") == local.read_bytes()
 
 
 def test_a_bucket_that_stays_away_ends_the_run_and_the_next_one_publishes(
@@ -243,6 +281,32 @@ def test_of_two_publishers_one_wins_and_the_other_says_so(
     run_refresh(config(seed=1), Silent())
     assert check(OUT) == []
     assert in_bucket()["dataset.json"] != theirs["dataset.json"]
+
+
+@pytest.mark.slow
+def test_of_two_commands_that_start_at_once_one_publishes_and_the_other_says_who_does(
+    s3: S3, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, whole: dict[str, bytes]
+) -> None:
+    both, n_takers = threading.Barrier(2, timeout=ENDING_S), itertools.count()
+
+    def wait_for_both(method: str, path: str) -> None:
+        """Both have found no lease when the first of them takes it."""
+        if method == "PUT" and path.endswith(LEASE) and next(n_takers) < 2:
+            both.wait()
+
+    s3.decide = wait_for_both
+    started = []
+    for name in ("first", "second"):
+        (tmp_path / name).mkdir()
+        monkeypatch.setenv(SPOOL, str(tmp_path / name / "spool"))
+        started.append(start_command(config(), tmp_path / name))
+    said = {process.returncode: output for process in started for output in [process.communicate()[0]]}
+    assert set(said) == {0, 5}
+    assert f"Another run has just begun to write {OUT}" in said[5].replace("\n", " ")
+    assert in_bucket() == whole
+    assert check(OUT) == []
+    run_refresh(config(), Silent())
+    assert in_bucket() == whole
 
 
 def test_a_run_whose_lease_was_taken_writes_no_more(s3: S3, tmp_path: Path) -> None:
