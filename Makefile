@@ -178,7 +178,7 @@ system: ## install what must come from the system: ffmpeg (datasets decodes audi
 
 wheel: install ## write dist/kame_pipeline-….whl, which is tried in an environment of its own by `make test-slow`
 	@rm -rf build/wheel dist && mkdir -p build/wheel
-	@cp -r $(PACKAGES) pyproject.toml README.md LICENSE build/wheel/
+	@cp -r $(PACKAGES) examples pyproject.toml README.md LICENSE build/wheel/
 	@find build/wheel -name __pycache__ -type d -prune -exec rm -rf {} +
 	@$(PIP) wheel --no-deps --no-build-isolation --no-index --wheel-dir dist build/wheel
 	@ls dist

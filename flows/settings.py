@@ -276,6 +276,21 @@ def list_sample_sources() -> list[SourceConfig]:
     return [SourceConfig(name=file.stem, path=str(file), licence="CC0-1.0") for file in sorted(folder.glob("*.jsonl"))]
 
 
+def default_to_samples(config: RefreshConfig) -> RefreshConfig:
+    """Returns the configuration with the project's sample questions as sources if it has none.
+
+    Raises:
+        ConfigError: it has none, and the project's folder does not exist.
+    """
+    sources = config.sources or list_sample_sources()
+    if not sources:
+        raise ConfigError(
+            "No source is given, and the sample questions (examples/items) do not exist.",
+            "Give --source gsm8k=FILE, --source mmlu_pro, …",
+        )
+    return config.model_copy(update={"sources": sources})
+
+
 def find_shipped_checkpoint() -> str | None:
     """Returns the folder of the trained front-end that is shipped with the project; None if it does not exist."""
     folder = Path(__file__).resolve().parents[1] / "examples" / "checkpoints" / "nano"

@@ -166,15 +166,14 @@ def test_wheel_in_an_environment_of_its_own_makes_a_preview(wheel: Path, tmp_pat
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     kame = [tmp_path / "venv" / "bin" / "kame"]
     run = partial(subprocess.run, cwd=tmp_path, env=environment, capture_output=True, text=True)
-    where = "import flows; print(flows.__file__)"
-    assert str(site) in run([tmp_path / "venv" / "bin" / "python", "-c", where]).stdout
+    where = "from flows import settings; print(settings.__file__, settings.find_shipped_checkpoint())"
+    found = [Path(each) for each in run([tmp_path / "venv" / "bin" / "python", "-c", where]).stdout.split()]
+    assert found == [site / "flows" / "settings.py", site / "examples" / "checkpoints" / "nano"]
     assert run([*kame, "--version"]).stdout == f"kame-pipeline {PROJECT['project']['version']}\n"
-    source, settings = f"gsm8k={SAMPLES / 'gsm8k.jsonl'}", ["speech.tts=double", "gate.asr=none"]
-    settings += ["alignment.aligner=double", "chat.engine=double"]
-    options = [f"--set={each}" for each in settings]
-    made = run([*kame, "preview", "--source", source, "--n", "1", *options, "--out", tmp_path / "out"])
+    settings = ["speech.tts=double", "gate.asr=none", "alignment.aligner=double", "chat.engine=double"]
+    made = run([*kame, "preview", "--n", "3", *(f"--set={each}" for each in settings), "--out", tmp_path / "out"])
     assert made.returncode == 0, made.stderr
-    assert list((tmp_path / "out").glob("*.wav"))
+    assert len(list((tmp_path / "out").glob("*.wav"))) == 3
 
 
 @pytest.mark.parametrize("name", ["cpu", "cuda"])

@@ -178,12 +178,13 @@ def bench(
     with report_errors(as_json, how_to_resume=""):
         import time
 
+        from data_schemas.errors import ConfigError
         from flows.runs.bench import run_bench
         from flows.runs.plan import get_own_rates_path, save_rates
         from flows.settings import (
             build_config,
+            default_to_samples,
             find_shipped_checkpoint,
-            list_sample_sources,
             make_chat_settings,
             parse_settings,
             parse_sources,
@@ -199,12 +200,15 @@ def bench(
         }
         built = build_config(profile, config, typed)
         is_sample = not built.sources
-        if is_sample:
-            built = built.model_copy(update={"sources": list_sample_sources()})
         trained = (checkpoint or find_shipped_checkpoint()) if with_training else None
+        if with_training and trained is None:
+            raise ConfigError(
+                "No checkpoint is given, and the included one (examples/checkpoints/nano) does not exist.",
+                "Give --checkpoint, or measure no training: --no-training.",
+            )
         begun_s = time.monotonic()
         rates = run_bench(
-            built,
+            default_to_samples(built),
             n_dialogues,
             trained,
             lambda step: typer.echo(f"measuring {step} …", err=True),

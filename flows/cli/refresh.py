@@ -229,7 +229,7 @@ def preview(
         from flows.runs.preview import preview as make
         from flows.settings import (
             build_config,
-            list_sample_sources,
+            default_to_samples,
             make_chat_settings,
             parse_settings,
             parse_sources,
@@ -238,10 +238,7 @@ def preview(
         sources = parse_sources(source, column_map, licence, options=source_option) or None
         chat = make_chat_settings("chat", llm_url, llm_model, None)
         typed = {"out": out, "seed": seed, **chat, "sources": sources, **parse_settings(settings)}
-        built = build_config(profile, config, typed)
-        if not built.sources:
-            built = built.model_copy(update={"sources": list_sample_sources()})
-        made = make(built, n_dialogues)
+        made = make(default_to_samples(build_config(profile, config, typed)), n_dialogues)
         if as_json:
             print_json([each.to_json() for each in made])
             return

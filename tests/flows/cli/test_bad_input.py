@@ -12,6 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 from data_schemas.config import RefreshConfig
+from flows import settings
 from flows.cli.app import app
 from pipelines.run.plan import lock_dataset
 from tests.support.refreshing import GOOD, ROWS, Bench, assert_one_message
@@ -87,6 +88,17 @@ def test_wrong_settings(bench: Bench, typed: list[str], settings: dict[str, Any]
 def test_no_source_at_all(bench: Bench) -> None:
     result = CliRunner().invoke(app, ["refresh", "--out", str(bench.out)])
     assert_one_message(result, 2, "No source is given")
+
+
+@pytest.mark.parametrize("command", ["preview", "bench"])
+def test_no_source_where_the_sample_questions_are_missing(command: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(settings, "list_sample_sources", list)
+    assert_one_message(CliRunner().invoke(app, [command]), 2, r"No source is given.*examples/items.*--source gsm8k=")
+
+
+def test_no_checkpoint_to_measure_training_with(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(settings, "find_shipped_checkpoint", lambda: None)
+    assert_one_message(CliRunner().invoke(app, ["bench"]), 2, "No checkpoint is given.*--checkpoint.*--no-training")
 
 
 def test_a_file_where_the_folder_should_be(bench: Bench) -> None:
