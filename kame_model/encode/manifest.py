@@ -136,7 +136,7 @@ def read_manifest(store: Store) -> TokenManifest:
             newer = version > ROWS_VERSION
             raise DatasetError(
                 f"{store.root} has token rows of version {version}; this version of kame reads {ROWS_VERSION}.",
-                "Update kame-pipeline." if newer else "Run `kame encode` with the same options again.",
+                "Update kame-pipeline." if newer else "Remove the folder and run `kame encode` again.",
             )
         return TokenManifest.model_validate_json(raw)
     except (ValueError, AttributeError, ValidationError) as error:
