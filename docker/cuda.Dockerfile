@@ -3,8 +3,10 @@
 #   docker run --rm --gpus all -p 8998:8998 -v "$PWD/data:/data" kame:cuda serve --host 0.0.0.0 CHECKPOINT
 FROM python:3.11-slim-bookworm
 
+# moshi's norms, rotary embeddings and gating go through torch.compile on GPUs: Triton builds its launchers with gcc, and
+# g++ is what TorchInductor calls for parts on the CPU.
 RUN apt-get update \
-    && apt-get install -y --no-install-recommends ffmpeg libportaudio2 \
+    && apt-get install -y --no-install-recommends ffmpeg g++ gcc libc6-dev libportaudio2 \
     && rm -rf /var/lib/apt/lists/*
 
 ENV PIP_NO_CACHE_DIR=1 \

@@ -201,6 +201,12 @@ def test_an_image_is_built_of_files_that_are_there(name: str) -> None:
     assert "USER kame" in lines
 
 
+def test_the_image_for_gpus_has_the_compilers_that_torch_compile_calls() -> None:
+    text = (ROOT / "docker" / "cuda.Dockerfile").read_text(encoding="utf-8")
+    (packages,) = re.findall(r"apt-get install (.+?) \\\n", text)
+    assert {"gcc", "g++", "libc6-dev"} <= set(packages.split())
+
+
 def _files(folder: Path) -> Iterator[Path]:
     return (file for file in folder.rglob("*") if file.is_file())
 
