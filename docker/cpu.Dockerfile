@@ -1,7 +1,7 @@
 # kame on the CPU: datasets, small front-ends, the server. From the root of a checkout:
 #   docker build -f docker/cpu.Dockerfile --build-arg TORCH_ARGS="--index-url INDEX-OF-CPU-BUILDS" -t kame:cpu .
 # TORCH_ARGS goes to pip when it installs torch; without an index of CPU builds a CUDA build comes, which is large.
-#   docker run --rm -v "$PWD/data:/data" kame:cpu preview --out /data/preview
+#   mkdir -p data; docker run --rm --user "$(id -u):$(id -g)" -v "$PWD/data:/data" kame:cpu preview
 FROM python:3.11-slim-bookworm
 
 RUN apt-get update \

@@ -1,6 +1,7 @@
 # kame on NVIDIA GPUs: torch brings its own CUDA libraries, the host its driver and the NVIDIA container toolkit.
 #   docker build -f docker/cuda.Dockerfile -t kame:cuda .
-#   docker run --rm --gpus all -p 8998:8998 -v "$PWD/data:/data" kame:cuda serve --host 0.0.0.0 CHECKPOINT
+#   mkdir -p data; docker run --rm --user "$(id -u):$(id -g)" --gpus all -p 8998:8998 -v "$PWD/data:/data" kame:cuda \
+#     serve --host 0.0.0.0 CHECKPOINT
 FROM python:3.11-slim-bookworm
 
 # moshi's norms, rotary embeddings and gating go through torch.compile on GPUs: Triton builds its launchers with gcc, and
