@@ -63,6 +63,12 @@ class WorkerPool:
                 process.terminate()
         self._pool.shutdown(cancel_futures=True)
 
+    def replace_processes(self) -> None:
+        """Waits until a pool that lost a process has ended with all its work; the next use starts a new pool."""
+        if self._pool is not None:
+            self._pool.shutdown()
+            self._pool = None
+
     def get_started(self) -> ProcessPoolExecutor:
         """Returns the process pool, after starting it if necessary."""
         if self._pool is None:

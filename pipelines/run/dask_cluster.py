@@ -80,11 +80,11 @@ class DaskCluster:
             for worker in workers
         )
 
-    def find_fault(self, error: BaseException, stage: str) -> BackendError | None:
+    def find_fault(self, error: BaseException, task: str) -> BackendError | None:
         """Returns the error for a task that killed its workers, or for a lost scheduler; None for any other error."""
         if isinstance(error, KilledWorker):
             return BackendError(
-                f"{error.allowed_failures + 1} Dask workers died while they ran one part of {stage}, the last at "
+                f"{error.allowed_failures + 1} Dask workers died while they ran {task}, the last at "
                 f"{error.last_worker.address}.",
                 "Most often memory ran out: start workers with more, and run again; finished parts are kept.",
             )

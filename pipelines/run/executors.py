@@ -6,7 +6,6 @@ fingerprints; it returns the part's record. All other data is in the store, whic
 
 from collections.abc import Callable
 from concurrent.futures import Executor, Future
-from concurrent.futures.process import BrokenProcessPool
 from types import TracebackType
 from typing import Any, Protocol, Self
 
@@ -29,7 +28,11 @@ class Place(Protocol):
     ) -> None: ...
 
     def get_executor(self, needs: StageResources, n_tasks: int) -> Executor:
-        """Returns an executor for `n_tasks` tasks that need these resources each; the caller must not close it."""
+        """Returns an executor for `n_tasks` tasks that need these resources each.
+
+        The caller must not close it, unless a worker died and took all tasks with it (`BrokenExecutor`): then it closes
+        it, and gets a new one here. Clusters do not raise that; they submit the task of a dead worker again themselves.
+        """
 
     def count_slots(self, needs: StageResources) -> int:
         """Returns how many tasks with these needs all present workers can run at once when idle; 0 if none can run one.
@@ -40,8 +43,12 @@ class Place(Protocol):
             BackendError: the place is lost.
         """
 
-    def find_fault(self, error: BaseException, stage: str) -> BackendError | None:
-        """Returns the error to raise if the place caused a task's error; None if that is the task's own."""
+    def find_fault(self, error: BaseException, task: str) -> BackendError | None:
+        """Returns the error to raise if the place caused a task's error; None if that is the task's own.
+
+        Args:
+            task: the part and the stage, for the message.
+        """
 
 
 class LocalProcesses(WorkerPool):
@@ -55,31 +62,29 @@ class LocalProcesses(WorkerPool):
 
     def get_executor(self, needs: StageResources, n_tasks: int) -> Executor:
         """Returns the pool of processes, or this process as an executor if there is one task or one worker."""
-        return InThisProcess() if min(self.n_workers, n_tasks) <= 1 else _Processes(self.get_started())
+        return InThisProcess() if min(self.n_workers, n_tasks) <= 1 else _Processes(self)
 
     def count_slots(self, needs: StageResources) -> int:
         """Returns the number of processes."""
         return self.n_workers
 
-    def find_fault(self, error: BaseException, stage: str) -> BackendError | None:
-        """Returns the error for a process that was killed; None for other errors."""
-        if not isinstance(error, BrokenProcessPool):
-            return None
-        return BackendError(
-            f"A worker process died in the stage {stage}.",
-            "Most often memory ran out: run again with fewer --workers; finished parts are kept.",
-        )
+    def find_fault(self, error: BaseException, task: str) -> BackendError | None:
+        """Returns None, since a process that died is reported as `BrokenExecutor`."""
+        return None
 
 
 class _Processes(Executor):
     """A pool whose processes ignore Ctrl-C: a terminal sends it to all of them, and this process shuts them down."""
 
-    def __init__(self, pool: Executor) -> None:
+    def __init__(self, pool: WorkerPool) -> None:
         self._pool = pool
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
         with block_interrupts():  # permanently in the processes that this starts
-            return self._pool.submit(fn, *args, **kwargs)
+            return self._pool.get_started().submit(fn, *args, **kwargs)
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        self._pool.replace_processes()
 
 
 class InThisProcess(Executor):

@@ -71,12 +71,12 @@ class RayCluster:
             raise self._make_lost_error() from error
         return sum(int(min(node.get(name, 0) // n for name, n in asked.items() if n)) for node in nodes)
 
-    def find_fault(self, error: BaseException, stage: str) -> BackendError | None:
+    def find_fault(self, error: BaseException, task: str) -> BackendError | None:
         """Returns the error for a task that killed its workers, or for a lost head; None for any other error."""
         died = (exceptions.WorkerCrashedError, exceptions.NodeDiedError, exceptions.OutOfMemoryError)
         if isinstance(error, died):
             return BackendError(
-                f"{N_TRIES + 1} Ray workers died while they ran one part of {stage}.",
+                f"{N_TRIES + 1} Ray workers died while they ran {task}.",
                 "Most often memory ran out: raise resources.<stage>.memory_gb, and run again; finished parts are kept.",
             )
         is_own = isinstance(error, exceptions.RayTaskError)

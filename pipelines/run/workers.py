@@ -3,13 +3,14 @@
 Only a window of parts is submitted at a time, so that the queue of a large corpus is kept here and not in a scheduler.
 """
 
+import logging
 import os
 import platform
 import threading
 import time
-from collections import deque
-from collections.abc import Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, CancelledError, Executor, Future, wait
+from collections import Counter, deque
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, CancelledError, Executor, Future, wait
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -34,6 +35,11 @@ MOST_PARTS: Final = 4096
 LOOK_EVERY_S: Final = 5.0
 """Seconds between queries of a place for its capacity and whether it is still reachable."""
 
+MOST_LOSSES: Final = 2
+"""How often a part whose worker process died is made again. The last time it runs alone: that frees memory, and shows
+whether this part or another one is the cause, since a process that dies takes the parts of all others with it."""
+
+_log = logging.getLogger(__name__)
 _one_at_a_time = threading.Lock()
 
 
@@ -85,10 +91,10 @@ class Workers:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Leaves the place; after a run on a cluster without an error, temporary files of its workers are deleted."""
+        """Leaves the place; after a run without an error, temporary files of its workers are deleted."""
         self.place.__exit__(kind, error, trace)
         Path(self.config.out, self._marker).unlink(missing_ok=True)
-        if error is None and self.config.executor != LOCAL:
+        if error is None:
             Store(self.config.out).sweep()  # temporary files of workers that died
 
     def run(self, stage: str, parts: Sequence[Part], on_part: OnPart) -> None:
@@ -145,6 +151,7 @@ class StageRun:
         self._n_tasks, self._left = len(pending), {part.part_id for part in pending}
         self._running: dict[Future[PartRecord], Part] = {}
         self._failed: dict[str, BaseException] = {}
+        self._n_losses = Counter[str]()
         self._executor: Executor | None = None
         self._n_ahead = 0
         self._looked_s = self._able_s = time.monotonic()
@@ -158,7 +165,7 @@ class StageRun:
 
         Raises:
             KameError: the first error of any of these parts; what is recorded is kept.
-            BackendError: the place was lost, or has no worker that can run a part.
+            BackendError: the place was lost, has no worker that can run a part, or a part killed its worker each time.
         """
         wanted = {part.part_id for part in parts}
         while True:
@@ -168,7 +175,10 @@ class StageRun:
                 return
             self._query_capacity()
             self._submit_waiting()
+            ended: Iterable[Future[PartRecord]]
             ended, _ = wait(self._running, LOOK_EVERY_S, FIRST_COMPLETED)
+            if any(map(_is_lost, ended)):
+                ended = self._replace_workers()
             for future in ended:
                 self._collect(future)
 
@@ -207,17 +217,76 @@ class StageRun:
             BackendError: the place is lost.
         """
         assert self._executor is not None
-        while self._waiting and len(self._running) < self._n_ahead:
+        while self._may_submit():
             part = self._waiting.popleft()
             try:
-                future = self._executor.submit(self._workers.make_task(self._stage, part))
-            except Exception as error:
-                if fault := self._workers.place.find_fault(error, self._stage):
-                    raise fault from error
-                raise
+                future = self._submit(self._executor, part)
+            except BrokenExecutor:  # a worker died while it was idle, or just now
+                self._waiting.appendleft(part)
+                for future in self._replace_workers():
+                    self._collect(future)
+                return
             self._running[future] = part
             if future.done():  # an executor in this process has run it: report it first
                 return
+
+    def _submit(self, executor: Executor, part: Part) -> "Future[PartRecord]":
+        """Submits a part.
+
+        Raises:
+            BackendError: the place is lost.
+            BrokenExecutor: the executor has lost its workers.
+        """
+        try:
+            return executor.submit(self._workers.make_task(self._stage, part))
+        except Exception as error:
+            if fault := self._workers.place.find_fault(error, self._name_task(part)):
+                raise fault from error
+            raise
+
+    def _may_submit(self) -> bool:
+        """Returns whether the next part may be submitted now; one that was lost `MOST_LOSSES` times runs alone."""
+        if not self._waiting or len(self._running) >= self._n_ahead:
+            return False
+        if not self._n_losses:
+            return True
+        at_once = [*self._running.values(), self._waiting[0]]
+        return len(at_once) == 1 or all(self._n_losses[part.part_id] < MOST_LOSSES for part in at_once)
+
+    def _replace_workers(self) -> "list[Future[PartRecord]]":
+        """Replaces workers of which one has died, and puts the parts that were lost first in the queue.
+
+        Returns the tasks that had ended before.
+
+        Raises:
+            BackendError: a part was lost while it ran alone.
+        """
+        assert self._executor is not None
+        self._executor.shutdown()  # afterwards all tasks have ended
+        self._executor = None
+        lost = {future: part for future, part in self._running.items() if _is_lost(future)}
+        for future, part in lost.items():
+            del self._running[future]
+            self._n_losses[part.part_id] += 1
+            if self._n_losses[part.part_id] > MOST_LOSSES:
+                raise BackendError(
+                    f"The worker process of {self._name_task(part)} died {MOST_LOSSES + 1} times, the last time while "
+                    "no other part ran.",
+                    "Most often memory ran out: free some, or use a machine with more, and run again; finished parts "
+                    "are kept.",
+                )
+        self._waiting.extendleft(reversed(lost.values()))
+        _log.warning(
+            "A worker process died in the stage %s; %d unfinished parts are made again. Most often memory ran out: "
+            "fewer --workers need less.",
+            self._stage,
+            len(lost),
+        )
+        return list(self._running)
+
+    def _name_task(self, part: Part) -> str:
+        """Returns the name of a part and the stage for messages."""
+        return f"part {part.part_id} of {self._stage}"
 
     def _collect(self, future: "Future[PartRecord]") -> None:
         """Reports a finished part to `on_part`, or stores its error, which `finish` raises.
@@ -229,11 +298,16 @@ class StageRun:
         error = CancelledError() if future.cancelled() else future.exception()
         if error is None:
             self._on_part(self._stage, part, future.result())
-        elif fault := self._workers.place.find_fault(error, self._stage):
+        elif fault := self._workers.place.find_fault(error, self._name_task(part)):
             raise fault from error
         else:
             self._failed[part.part_id] = error  # raised by `finish` for its group
         self._left.discard(part.part_id)
+
+
+def _is_lost(future: "Future[PartRecord]") -> bool:
+    """Returns whether a task has ended because a worker died, its own or another one."""
+    return not future.cancelled() and isinstance(future.exception(), BrokenExecutor)
 
 
 def _run_on_cluster(run_one: RunOne, marker: str, config: RefreshConfig, stage: str, part: Part) -> PartRecord:

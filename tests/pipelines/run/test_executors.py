@@ -1,5 +1,6 @@
 """What is handed to an executor, how much at a time, and what is said where a place cannot do it."""
 
+import multiprocessing
 import os
 import pickle
 import signal
@@ -22,7 +23,7 @@ from pipelines.run.execute import Runner, run_on_part
 from pipelines.run.parts import ITEMS, Part, PartRecord
 from pipelines.run.plan import make_plan
 from pipelines.run.stages import SCRIPT
-from pipelines.run.workers import MOST_PARTS, PARTS_A_SLOT, Workers
+from pipelines.run.workers import MOST_LOSSES, MOST_PARTS, PARTS_A_SLOT, Workers
 from tests.support.runs import config_on_doubles
 
 N_SLOTS = 4
@@ -72,7 +73,7 @@ class Place:
     def count_slots(self, needs: StageResources) -> int:
         return self.n_free
 
-    def find_fault(self, error: BaseException, stage: str) -> BackendError | None:
+    def find_fault(self, error: BaseException, task: str) -> BackendError | None:
         return BackendError("The scheduler was lost.") if isinstance(error, CancelledError) else None
 
 
@@ -116,6 +117,21 @@ def fail_in_the_second_shard(config: RefreshConfig, stage: str, part: Part) -> P
     if part.shard_id == "s1":
         raise KameError(f"{part.part_id} cannot be made.")
     return RECORD
+
+
+def die_as_told(config: RefreshConfig, stage: str, part: Part) -> PartRecord:
+    """Kills its worker as many times as the file `OUT.kills/PART` says, if there is one."""
+    kills = Path(f"{config.out}.kills") / part.part_id
+    if kills.exists() and (n_left := int(kills.read_text())):
+        kills.write_text(str(n_left - 1))
+        os.kill(os.getpid(), signal.SIGKILL)
+    return RECORD
+
+
+def tell_to_die(config: RefreshConfig, part: Part, n_times: int) -> None:
+    kills = Path(f"{config.out}.kills") / part.part_id
+    kills.parent.mkdir()
+    kills.write_text(str(n_times))
 
 
 def on_cluster(out: Path, **settings: Any) -> RefreshConfig:
@@ -216,6 +232,36 @@ def test_a_worker_that_does_not_share_the_folder_is_told_of_and_does_no_work(
     with pytest.raises(BackendError, match=rf"{os.uname().nodename} does not see .*{there}.* KAME_SPOOL"):
         run(on_cluster(here), [parts(2)])
     assert not [path for path in here.rglob("*") if path.is_file()]
+
+
+@pytest.mark.full
+def test_parts_whose_local_worker_died_are_made_again(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    config, many = config_on_doubles(tmp_path / "out", workers=2), parts(7)
+    tell_to_die(config, many[3], MOST_LOSSES)
+    assert sorted(run(config, [many[:4], many[4:]], die_as_told)) == [part.part_id for part in many]
+    assert caplog.text.count("A worker process died in the stage script") == MOST_LOSSES
+
+
+@pytest.mark.full
+def test_a_part_that_kills_its_local_worker_each_time_ends_the_run_and_is_named(tmp_path: Path) -> None:
+    config, many = config_on_doubles(tmp_path / "out", workers=2), parts(5)
+    tell_to_die(config, many[3], 10)
+    with pytest.raises(
+        BackendError, match=rf"of part {many[3].part_id} of script died {MOST_LOSSES + 1} times.*memory"
+    ):
+        run(config, [many], die_as_told)
+
+
+@pytest.mark.full
+def test_a_local_worker_that_died_while_idle_is_replaced(tmp_path: Path) -> None:
+    told: list[str] = []
+    with Workers(config_on_doubles(tmp_path / "out", workers=2), make_nothing) as them:
+        them.run(SCRIPT, parts(3), lambda _, part, __: told.append(part.part_id))
+        for process in multiprocessing.active_children():
+            process.kill()
+            process.join()
+        them.run(SCRIPT, parts(3, shard=1), lambda _, part, __: told.append(part.part_id))
+    assert sorted(told) == [part.part_id for part in parts(3) + parts(3, shard=1)]
 
 
 def test_what_dead_workers_left_half_written_is_swept(place: Place, tmp_path: Path) -> None:
