@@ -148,14 +148,14 @@ class ProcessGroup:
     async def restart(self, config: ServeConfig) -> None:
         """Restarts the processes with `config`, one after another, each as soon as its callers have left.
 
-        New callers go to the others. If a new process does not start, the remaining old ones continue, and an error is
-        logged.
+        New callers go to the others. If a new process does not start, an error is logged, its place goes back to its
+        previous configuration, and the remaining old ones continue.
         """
         for place in self._places:
             others = [each for each in self._places if each is not place]
             while not any(each.is_alive and not each.is_told_to_end for each in others):
                 await _wait_for_change(self._places)
-            place.config, place.is_told_to_end = config, True
+            previous, place.config, place.is_told_to_end = place.config, config, True
             place.hurry.set()
             _LOG.warning(
                 "Process %d will be restarted when its %d callers have left.", place.number, place.report.n_sessions
@@ -168,7 +168,14 @@ class ProcessGroup:
             try:
                 await self._wait_until_served(place)
             except KameError as error:
-                _LOG.error("Process %d does not start; the other processes are not restarted: %s", place.number, error)
+                place.config = previous
+                place.hurry.set()
+                _LOG.error(
+                    "Process %d does not start; it goes back to its previous configuration, and the other processes "
+                    "are not restarted: %s",
+                    place.number,
+                    error,
+                )
                 return
             _LOG.warning("Process %d serves again.", place.number)
 

@@ -184,18 +184,23 @@ async def test_a_restart_takes_one_after_another_and_cuts_no_call(tmp_path: Path
         assert not of_new.reader.at_eof()
 
 
-async def test_a_configuration_that_does_not_start_leaves_the_other_processes_as_they_are(
+async def test_a_configuration_that_does_not_start_leaves_all_processes_with_the_previous_one(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with running(tmp_path, config_of()) as served:
         before = served.group.pids
         async with asyncio.timeout(MOST_S):
             await served.group.restart(config_of("broken"))
-        assert "Process 0 does not start; the other processes are not restarted: It is broken. Mend it." in caplog.text
+            assert "Process 0 does not start; it goes back to its previous configuration" in caplog.text
+            assert "It is broken. Mend it." in caplog.text
+            while served.counts.read_states()[0][0] != "serving":
+                await asyncio.sleep(0.01)
+        assert served.group.pids[0] not in (None, before[0])
         assert served.group.pids[1] == before[1]
-        caller = await served.call()
-        assert (caller.number, caller.checkpoint) == (1, "first")
-        await caller.leave()
+        callers = [await served.call() for _ in range(2)]
+        assert sorted((each.number, each.checkpoint) for each in callers) == [(0, "first"), (1, "first")]
+        for each in callers:
+            await each.leave()
         async with asyncio.timeout(MOST_S):
             await served.group.restart(config_of("mended"))
         callers = [await served.call() for _ in range(2)]
