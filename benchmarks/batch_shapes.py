@@ -23,8 +23,9 @@ import torch
 
 from backends.codec.codec2 import TEXT_LEAD
 from data_schemas.code_layout import CodeLayout
+from data_schemas.config.training import LENGTH_MULTIPLE
 from data_schemas.presets import PRESETS
-from kame_model.frames.batch import LENGTH_MULTIPLE, round_length
+from kame_model.frames.batch import round_length
 from kame_model.frames.ids import PADDING_ID
 from kame_model.model.front_end import build_front_end
 

@@ -164,7 +164,7 @@ _PRESETS: Final = (
         ),
         settings={
             "optim": {"warmup_steps": 500},
-            "data": {**_DATA_FROM_SCRATCH, "batch_frames": 16_000, "workers": 2},
+            "data": {**_DATA_FROM_SCRATCH, "batch_frames": 16_000, "length_multiple": 8, "workers": 2},
             "copying": {"max_guesses": 0},
             "hardware": {"precision": "bf16-mixed"},
         },
@@ -191,7 +191,7 @@ _PRESETS: Final = (
         settings={
             # The same batch on 1, 2, 4 and 8 GPUs: one micro-batch on each of eight.
             "optim": {"accumulation": 8},
-            "data": {"batch_frames": 8_000, "workers": 2},
+            "data": {"batch_frames": 8_000, "length_multiple": 8, "workers": 2},
             "hardware": {"precision": "bf16-mixed", "activation_checkpointing": True},
         },
         begins_with={

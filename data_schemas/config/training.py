@@ -9,6 +9,10 @@ from data_schemas.config.copying import CopyConfig
 from data_schemas.config.model import InputDropoutConfig, LoraConfig, LossConfig, ModelConfig
 from data_schemas.guesses import Guesses
 
+LENGTH_MULTIPLE: Final = 32
+"""Lengths of batches on a CPU, so that few shapes occur: oneDNN compiles each matrix product of a new shape, and keeps
+a limited number of them (`python -m benchmarks.batch_shapes`)."""
+
 Kind = Literal["dialogues", "speech", "copying"]
 KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
 Precision = Literal["fp32", "bf16-mixed"]
@@ -211,6 +215,13 @@ class DataConfig(Config):
     )
     batch_frames: int = Field(
         default=4_000, ge=32, le=1_000_000, description="Maximum number of frames of a micro-batch, including padding."
+    )
+    length_multiple: int = Field(
+        default=LENGTH_MULTIPLE,
+        ge=1,
+        le=512,
+        description="Micro-batches are padded to lengths of multiples of this number of frames. Large ones suit CPUs, "
+        "where each new length takes time; small ones leave less padding.",
     )
     pool_batches: int = Field(
         default=50,

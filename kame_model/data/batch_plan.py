@@ -234,7 +234,7 @@ class BatchPlan:
         pools = []
         for place, pool in enumerate(_cut_pools(order, lengths, n_frames * self._config.pool_batches)):
             by_length = pool[np.argsort(lengths[pool], kind="stable")]
-            sizes = [len(each) for each in cut_by_frames(by_length, lengths, n_frames)]
+            sizes = [len(each) for each in cut_by_frames(by_length, lengths, self._config)]
             seed = ids.derive_seed("pool", self._seed, *self._fingerprints, number, place)
             pools.append(Pool(seed, [planned[at] for at in pool.tolist()], sizes))
         return pools
@@ -288,14 +288,15 @@ def _cut_pools(order: NDArray[np.int64], lengths: NDArray[np.int32], n_frames: i
     return np.split(order, np.flatnonzero(np.diff(ends)) + 1)
 
 
-def cut_by_frames(by_length: NDArray[np.int64], lengths: NDArray[np.int32], n_frames: int) -> list[list[int]]:
-    """Cuts examples, sorted by length, into micro-batches of at most `n_frames` frames, padding included.
+def cut_by_frames(by_length: NDArray[np.int64], lengths: NDArray[np.int32], config: DataConfig) -> list[list[int]]:
+    """Cuts examples, sorted by length, into micro-batches of at most `batch_frames` frames, padding included.
 
     An example that is longer forms a micro-batch of its own.
     """
     batches: list[list[int]] = [[]]
     for place in by_length.tolist():
-        if batches[-1] and (len(batches[-1]) + 1) * round_length(int(lengths[place])) > n_frames:
+        padded = round_length(int(lengths[place]), config.length_multiple)
+        if batches[-1] and (len(batches[-1]) + 1) * padded > config.batch_frames:
             batches.append([])
         batches[-1].append(place)
     return batches

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from data_schemas import ids
 from data_schemas.config.copying import CopyConfig
+from data_schemas.config.training import LENGTH_MULTIPLE
 from kame_model.data.copying import Pieces, draw_script, make_example
 from kame_model.data.example import ValidationExample
 from kame_model.data.loader import ALONE, MicroBatch, Share
@@ -33,6 +34,7 @@ class CopySource:
         seed: seed of everything that is drawn.
         accumulation: micro-batches of a step, over all processes.
         share: the part of them that this process gets.
+        multiple: lengths of micro-batches are multiples of it.
     """
 
     def __init__(
@@ -43,7 +45,9 @@ class CopySource:
         seed: int,
         accumulation: int,
         share: Share = ALONE,
+        multiple: int = LENGTH_MULTIPLE,
     ) -> None:
+        self._multiple = multiple
         self._pieces, self._config, self._wanted, self._seed = pieces, config, accuracy, seed
         self._accumulation, self._share = accumulation, share
         self._lesson, self._accuracy, self._finished = 0 if accuracy else config.lessons - 1, 0.0, False
@@ -91,12 +95,17 @@ class CopySource:
 
     def _make_batch(self, number: int, asks: bool) -> MicroBatch:
         seed = ids.derive_seed("copy", self._seed, number)
-        make = partial(_make_batch, self._pieces, self._config, self._hardness, seed)
+        make = partial(_make_batch, self._pieces, self._config, self._hardness, seed, self._multiple)
         return MicroBatch(number, make(), [], "copying", with_guesses=make if asks else None)
 
 
 def _make_batch(
-    pieces: Pieces, config: CopyConfig, hardness: float, seed: int, guesses: NDArray[np.integer] | None = None
+    pieces: Pieces,
+    config: CopyConfig,
+    hardness: float,
+    seed: int,
+    multiple: int,
+    guesses: NDArray[np.integer] | None = None,
 ) -> Batch:
     """Makes a micro-batch of copying examples; it has about the same number of frames for any `hardness`.
 
@@ -105,6 +114,7 @@ def _make_batch(
         config: sizes and the curriculum.
         hardness: 0 to 1.
         seed: the same seed gives the same micro-batch.
+        multiple: its length is a multiple of it.
         guesses: [B, S] what the model would say in the same micro-batch without guesses.
     """
     draw = random.Random(seed)
@@ -113,9 +123,11 @@ def _make_batch(
     scripts = [draw_script(pieces, config, hardness, draw) for _ in range(n_examples)]
     draws = [random.Random(draw.getrandbits(64)) for _ in scripts]
     if guesses is None:
-        return collate([make_example(script, pieces, own) for script, own in zip(scripts, draws, strict=True)])
-    spoken = zip(scripts, draws, guesses, strict=True)
-    return collate([make_example(script, pieces, own, guessed, GUESS_SHARE) for script, own, guessed in spoken])
+        made = [make_example(script, pieces, own) for script, own in zip(scripts, draws, strict=True)]
+    else:
+        spoken = zip(scripts, draws, guesses, strict=True)
+        made = [make_example(script, pieces, own, guessed, GUESS_SHARE) for script, own, guessed in spoken]
+    return collate(made, multiple)
 
 
 def make_validation_examples(pieces: Pieces, config: CopyConfig, n_examples: int, seed: int) -> list[ValidationExample]:

@@ -14,7 +14,7 @@ from torch.utils.data import DataLoader, Dataset
 
 from backends.processes import block_interrupts, leave_with_parent
 from data_schemas import ids
-from data_schemas.config.training import KINDS, DataConfig, Kind, SharesConfig
+from data_schemas.config.training import KINDS, LENGTH_MULTIPLE, DataConfig, Kind, SharesConfig
 from data_schemas.errors import ConfigError
 from data_schemas.fingerprint import dump_relevant_fields
 from kame_model.data.batch_plan import BatchPlan, PlannedExample, Pool, RowKind
@@ -201,7 +201,8 @@ class RowSource:
         shares: SharesConfig = ONLY_DIALOGUES,
     ) -> None:
         self._plan = BatchPlan(datasets, config, seed, kind)
-        self._made = _MicroBatchDataset(datasets, ExampleMaker(datasets, config, seed, pieces), kind)
+        maker = ExampleMaker(datasets, config, seed, pieces)
+        self._made = _MicroBatchDataset(datasets, maker, kind, config.length_multiple)
         self._accumulation, self._share, self._workers = accumulation, share, config.workers
         self._kind: Kind = kind
         self._shares = shares
@@ -209,6 +210,8 @@ class RowSource:
         matters["datasets"] = [
             (each.fingerprint, mixed.weight) for each, mixed in zip(datasets, config.datasets, strict=True)
         ]
+        if config.length_multiple == LENGTH_MULTIPLE:
+            del matters["length_multiple"]  # runs that began before it was a setting can be resumed
         self._identity = ids.digest("loader by rounded lengths", matters, seed, accumulation)
         self._round, self._index = 0, 0
         self._coming: Iterator[MicroBatch] | None = None
@@ -319,12 +322,14 @@ class _MicroBatchDataset(Dataset[MicroBatch]):
     making examples.
     """
 
-    def __init__(self, datasets: Sequence[TokenDataset], maker: ExampleMaker, kind: RowKind) -> None:
-        self._datasets, self._maker, self._kind = datasets, maker, kind
+    def __init__(self, datasets: Sequence[TokenDataset], maker: ExampleMaker, kind: RowKind, multiple: int) -> None:
+        self._datasets, self._maker, self._kind, self._multiple = datasets, maker, kind, multiple
         self._cut = lru_cache(maxsize=2)(self._cut_pool)
 
-    def __reduce__(self) -> tuple[type["_MicroBatchDataset"], tuple[Sequence[TokenDataset], ExampleMaker, RowKind]]:
-        return type(self), (self._datasets, self._maker, self._kind)
+    def __reduce__(
+        self,
+    ) -> tuple[type["_MicroBatchDataset"], tuple[Sequence[TokenDataset], ExampleMaker, RowKind, int]]:
+        return type(self), (self._datasets, self._maker, self._kind, self._multiple)
 
     def __getitem__(self, place: _Place) -> MicroBatch:
         batch = self._cut(place.pool)[place.index]
@@ -332,7 +337,7 @@ class _MicroBatchDataset(Dataset[MicroBatch]):
         changes = [each for each in made if each is not None]
         names = [self._datasets[unit.dataset].dialogue_ids[unit.row] for unit, *_ in batch]
         counts = Counts(len(changes), *map(sum, zip(*changes, strict=True)))
-        return MicroBatch(place.number, collate(examples), names, self._kind, counts)
+        return MicroBatch(place.number, collate(examples, self._multiple), names, self._kind, counts)
 
     def _cut_pool(self, pool: Pool) -> list[list[PlannedExample]]:
         """Measures the examples of a pool, and cuts it into micro-batches."""

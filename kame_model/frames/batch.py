@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from data_schemas.config.training import LENGTH_MULTIPLE
 from kame_model.frames.ids import PADDING_ID, ZERO_ID
 from kame_model.frames.sequence import make_labels
 
@@ -103,23 +104,18 @@ def copy_to_device(tensor: torch.Tensor, device: torch.device | str) -> torch.Te
 _FILL = {"columns": ZERO_ID, "oracle": PADDING_ID, "text_labels": ZERO_ID, "audio_labels": ZERO_ID}
 
 
-LENGTH_MULTIPLE = 32
-"""Batches are padded to multiples of this number of positions, so that few shapes occur: oneDNN compiles each matrix
-product of a new shape, and keeps a limited number of them (`python -m benchmarks.batch_shapes`)."""
-
-
 def round_length(n_positions: int, multiple: int = LENGTH_MULTIPLE) -> int:
     """Returns the number of positions to which examples of at most `n_positions` are padded."""
     return -(-n_positions // multiple) * multiple
 
 
-def collate(examples: Sequence[Example]) -> Batch:
+def collate(examples: Sequence[Example], multiple: int = LENGTH_MULTIPLE) -> Batch:
     """Combines examples of any lengths to one batch, padded to the length `round_length` of the longest.
 
     Attention is causal, so padding at the end has no effect.
     """
     longest = max(each.n_positions for each in examples)
-    n_padded = round_length(longest) - longest
+    n_padded = round_length(longest, multiple) - longest
     return Batch(
         **{
             each.name: _pad([getattr(example, each.name) for example in examples], _FILL.get(each.name, 0), n_padded)

@@ -168,7 +168,7 @@ def _make_trainer(config: TrainConfig, processes: Processes) -> tuple[Trainer, t
     parts = Parts(
         model=build_model(shape, config, speaks_with, forward, is_new=checkpoints.find_latest() is None).train(),
         loader=loader,
-        evaluator=Evaluator(judged, config.data.batch_frames, config.loss, forward, with_audio) if judged else None,
+        evaluator=Evaluator(judged, config.data, config.loss, forward, with_audio) if judged else None,
         forward=forward,
         checkpoints=checkpoints,
         speedometer=Speedometer(frame_flops, peak, 1 + 2 * speaks_with.layout.n_codebooks),
@@ -192,7 +192,7 @@ def _make_data(
         if kind == "copying":
             assert pieces is not None  # copying needs them
             accuracy = config.accuracy if shares.main == kind else None
-            sources[kind] = lessons.CopySource(pieces, config.copying, accuracy, *how)
+            sources[kind] = lessons.CopySource(pieces, config.copying, accuracy, *how, config.data.length_multiple)
         else:
             sources[kind] = RowSource(datasets, config.data, *how, pieces, kind, shares)
     if shares.main != "copying":

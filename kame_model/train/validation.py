@@ -8,6 +8,7 @@ import torch
 from torch.distributed.fsdp import FSDPModule
 
 from data_schemas.config.model import LossConfig
+from data_schemas.config.training import DataConfig
 from kame_model.data.batch_plan import cut_by_frames
 from kame_model.data.example import ValidationExample
 from kame_model.frames.batch import Batch, collate, copy_to_device
@@ -28,7 +29,7 @@ class Evaluator:
 
     Args:
         judged: the examples.
-        batch_frames: maximum number of frames of a batch.
+        data: maximum number of frames of a batch, and the multiple of their lengths.
         loss: weights of the loss.
         forward: device and precision of forward passes.
         with_audio: whether the examples have audio.
@@ -37,15 +38,15 @@ class Evaluator:
     def __init__(
         self,
         judged: Sequence[ValidationExample],
-        batch_frames: int,
+        data: DataConfig,
         loss: LossConfig,
         forward: ForwardPass,
         with_audio: bool,
     ) -> None:
         lengths = np.asarray([each.example.n_positions for each in judged], np.int32)
-        batches = cut_by_frames(np.argsort(lengths, kind="stable"), lengths, batch_frames)
+        batches = cut_by_frames(np.argsort(lengths, kind="stable"), lengths, data)
         share = forward.processes.share
-        self._batches = [_collate_with_wrong([judged[at] for at in batch]) for batch in batches]
+        self._batches = [_collate_with_wrong([judged[at] for at in batch], data.length_multiple) for batch in batches]
         n_turns = -(-len(batches) // share.world)  # equal on all processes, because sharded weights are gathered
         self._mine = [turn * share.world + share.rank for turn in range(n_turns)]
         self._loss, self._forward, self._with_audio = loss, forward, with_audio
@@ -79,9 +80,9 @@ class Evaluator:
         }
 
 
-def _collate_with_wrong(judged: Sequence[ValidationExample]) -> tuple[Batch, torch.Tensor]:
+def _collate_with_wrong(judged: Sequence[ValidationExample], multiple: int) -> tuple[Batch, torch.Tensor]:
     """Combines examples to a batch, and returns it with their wrong oracles, int64[B, S]."""
-    batch = collate([each.example for each in judged])
+    batch = collate([each.example for each in judged], multiple)
     wrong = torch.full_like(batch.oracle, PADDING_ID)
     for row, each in zip(wrong, judged, strict=True):
         row[: len(each.wrong_oracle)] = torch.from_numpy(each.wrong_oracle)

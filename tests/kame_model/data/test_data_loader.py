@@ -103,8 +103,9 @@ def test_worker_processes_change_nothing(rows: Path) -> None:
 
 def test_other_data_or_settings_of_it_are_not_gone_on_with(rows: Path) -> None:
     state = loader_of(config_of(rows)).state_dict()
-    with pytest.raises(ConfigError, match="started with other data"):
-        loader_of(config_of(rows, swap_share=0.4)).load_state_dict(state)
+    for changed in ({"swap_share": 0.4}, {"length_multiple": 8}):
+        with pytest.raises(ConfigError, match="started with other data"):
+            loader_of(config_of(rows, **changed)).load_state_dict(state)
     loader_of(config_of(rows, workers=1)).load_state_dict(state)  # who makes the batches does not matter
 
 
