@@ -3,14 +3,16 @@
     python -m benchmarks.memory_table [--presets small moshi-7b] [--lora-rank 64] [--gpus 1 4 8]
 
 Nothing is measured: the figures are those of `kame plan` (`kame_model/estimate.py`), with each preset's recipe for
-dialogues and as many micro-batches per step as can be divided among the GPUs. A row fits if a process needs at most the
-nominal memory of a GPU; memory of the driver and fragmentation are not included.
+dialogues and as many micro-batches per step as can be divided among the GPUs; if the recipe recomputes activations,
+also without that. A row fits if a process needs at most the nominal memory of a GPU; memory of the driver and
+fragmentation are not included.
 """
 
 import argparse
 import math
 from collections.abc import Iterator, Sequence
 
+from data_schemas.presets import PRESETS
 from data_schemas.rates import RateBook
 from flows.settings import build_train_config
 from kame_model.estimate import AIMED_MFU, build_meta_model, count_activation_bytes, estimate_memory, get_assumed_codes
@@ -32,15 +34,27 @@ def list_rows(presets: Sequence[str], lora_rank: int, gpus: Sequence[int]) -> It
     for preset in presets:
         for rank in (None, lora_rank):
             yield from _list_rows_of(preset, rank, gpus)
+            if PRESETS[preset].settings.get("hardware", {}).get("activation_checkpointing"):
+                yield from _list_rows_of(preset, rank, gpus, recomputes=False)
 
 
-def _list_rows_of(preset: str, lora_rank: int | None, gpus: Sequence[int]) -> Iterator[list[str]]:
-    """Yields the rows of a preset, one for each number of GPUs; `lora_rank` None means that all weights are trained."""
+def _list_rows_of(
+    preset: str, lora_rank: int | None, gpus: Sequence[int], recomputes: bool | None = None
+) -> Iterator[list[str]]:
+    """Yields the rows of a preset, one for each number of GPUs.
+
+    Args:
+        preset: its name.
+        lora_rank: None: all weights are trained.
+        gpus: the numbers of GPUs.
+        recomputes: whether activations are recomputed; None: as in the recipe.
+    """
     typed = {
         "data.datasets": [{"path": "to-be-made"}],
         "init_from": "weights",
         "lora.rank": lora_rank,
         "optim.accumulation": math.lcm(8, *gpus),
+        "hardware.activation_checkpointing": recomputes,
     }
     config = build_train_config(preset, "dialogues", None, typed)
     model = build_meta_model(config, *get_assumed_codes("mimi"))
@@ -48,12 +62,13 @@ def _list_rows_of(preset: str, lora_rank: int | None, gpus: Sequence[int]) -> It
     flops = count_flops_per_frame(model, with_audio=True)
     activations = count_activation_bytes(config, model)
     what = "all" if lora_rank is None else f"LoRA {lora_rank}"
+    how = ", nothing recomputed" if recomputes is False else ""
     for n_gpus in gpus:
         figure = estimate_memory(config, model, RateBook([]), "H200", n_gpus, activations)
         taken_gb = (figure.value or 0.0) / 1e9
         yield [
             preset,
-            f"{what}: {n_trained / 1e6:,.0f} M",
+            f"{what}: {n_trained / 1e6:,.0f} M{how}",
             f"{n_weights / 1e6:,.0f} M",
             f"{flops / 1e9:,.3g}",
             str(n_gpus),

@@ -226,7 +226,9 @@ def estimate_training(
         least.append(memory)
     preset = stages[0].model.preset
     where = device if n_devices == 1 else f"{n_devices} × {device}"
-    most = max(least, key=lambda each: each.value or 0.0)
+    largest = max(range(len(stages)), key=lambda number: least[number].value or 0.0)
+    most = least[largest]
+    spare = _describe_spare(stages[largest], build_meta_model(stages[largest], text_card, layout), device, n_devices)
     misfit, at_most = _describe_misfit(most, device), ", at most" if any(map(_may_end_early, stages)) else ""
     title = f"training of {preset} on {where}{at_most}{misfit}"
     each_device = "" if n_devices == 1 else " each"
@@ -236,7 +238,7 @@ def estimate_training(
         replace(
             most,
             key=f"training.{preset}.{device}.bytes",
-            title=f"memory of training {preset} on {where}{each_device}{misfit}",
+            title=f"memory of training {preset} on {where}{each_device}{misfit}{spare}",
         ),
     ]
 
@@ -247,6 +249,20 @@ def _describe_misfit(memory: Figure, device: str) -> str:
     if known is None or memory.value is None or memory.value <= GPU_BYTES[known]:
         return ""
     return f", does not fit into {GPU_BYTES[known] / 1e9:,.0f} GB"
+
+
+def _describe_spare(config: TrainConfig, model: FrontEnd, device: str, n_devices: int) -> str:
+    """Returns a remark for a title if a training that recomputes activations fits the device without doing so too."""
+    known = find_known_gpu(device)
+    if known is None or not config.hardware.activation_checkpointing:
+        return ""
+    whole = config.model_copy(
+        update={"hardware": config.hardware.model_copy(update={"activation_checkpointing": False})}
+    )
+    needed = estimate_memory(whole, model, RateBook([]), device, n_devices).value
+    if needed is None or needed > GPU_BYTES[known]:
+        return ""
+    return f", {needed / 1e9:,.0f} of {GPU_BYTES[known] / 1e9:,.0f} GB with hardware.activation_checkpointing=false"
 
 
 def _may_end_early(config: TrainConfig) -> bool:

@@ -166,6 +166,14 @@ def test_what_does_not_fit_the_gpu_is_told_in_its_rows() -> None:
     assert not any("does not fit" in each.title for each in plan(config, Rates(origin=ORIGIN), "H200", 4).values())
 
 
+def test_a_training_that_fits_without_recomputing_activations_is_told_so() -> None:
+    adapters = config_of("moshi-7b", **{"init_from": "weights", "lora.rank": 64})
+    told = ", 98 of 141 GB with hardware.activation_checkpointing=false"
+    assert plan(adapters, Rates(origin=ORIGIN), "H200")["training.moshi-7b.H200.bytes"].title.endswith(told)
+    for config, device in ((adapters, "H100"), (config_of("moshi-7b", init_from="weights"), "H200")):  # does not fit
+        assert "false" not in plan(config, Rates(origin=ORIGIN), device)[f"training.moshi-7b.{device}.bytes"].title
+
+
 def test_processes_that_cannot_share_a_steps_micro_batches_are_told() -> None:
     hours = plan(config_of("small"), Rates(origin=ORIGIN), "H200", 8)["training.small.H200.s"]
     assert hours.value is None
