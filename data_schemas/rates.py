@@ -196,6 +196,10 @@ class RateBook:
             lambda rates: rates.costs, lambda row: (row.step, row.engine) == wanted and is_device(row.device, device)
         )
 
+    def list_engines(self, step: str) -> list[str]:
+        """Returns the engines for which there is a cost of a step in any rates, on any device, in their order."""
+        return list(dict.fromkeys(each.engine for rates in self.rates for each in rates.costs if each.step == step))
+
     def list_devices(self) -> list[str]:
         """Returns the devices for which there is a cost or an MFU in any rates, sorted."""
         known = {each.device for rates in self.rates for each in rates.costs}

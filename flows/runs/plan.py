@@ -19,7 +19,7 @@ from data_schemas.config import RefreshConfig
 from data_schemas.config.front_end import FrontEndConfig
 from data_schemas.config.training import TrainConfig
 from data_schemas.errors import ConfigError, DatasetError, StoreError
-from data_schemas.presets import PRESETS
+from data_schemas.presets import PRESETS, Preset
 from data_schemas.rates import CPU, Figure, RateBook, Rates, estimate_step_time, format_rates, is_device
 from data_schemas.reader import open_store
 from flows.settings import build_train_config
@@ -28,7 +28,8 @@ from pipelines.run.parts import Part
 from pipelines.sources.items import read_items
 
 OWN_RATES = "rates.yaml"
-_CODEC_OF_NANO = "codec2-learnt"
+_CODEC_OF_NANO = "codec2-neural"
+"""Codec of the shipped nano."""
 
 
 def get_own_rates_path() -> Path:
@@ -92,7 +93,7 @@ def count_items(config: RefreshConfig) -> dict[str, int]:
 def plan_dataset(
     config: RefreshConfig, book: RateBook, n_dialogues: Mapping[str, float], devices: Sequence[str] = ()
 ) -> list[Figure]:
-    """Estimates a refresh, and the encoding of its audio for training.
+    """Estimates a refresh, and the encoding of its audio by the presets' codecs and by all that were measured.
 
     Args:
         n_dialogues: number of dialogues by source.
@@ -103,15 +104,18 @@ def plan_dataset(
     """
     figures = estimate_dataset(config, n_dialogues, book, config.workers or os.cpu_count() or 1, devices)
     duration_s = next(each.value or 0.0 for each in figures if each.key == "duration_s")
-    codecs = dict.fromkeys(
-        [_CODEC_OF_NANO, *(each.begins_with.get("codec", _CODEC_OF_NANO) for each in PRESETS.values())]
-    )
+    codecs = dict.fromkeys([*map(_get_codec, PRESETS.values()), *book.list_engines("codec")])
     for codec in codecs:
         for device in (CPU, *devices):
             key = f"{'processor' if device == CPU else f'gpu.{device}'}.codec.{codec}"
             title = f"codec {codec} on {device}"
             figures.append(estimate_step_time(book, "codec", title, "codec", codec, device, duration_s, key=key))
     return figures
+
+
+def _get_codec(preset: Preset) -> str:
+    """Returns the codec for which a preset is planned."""
+    return preset.begins_with.get("codec", _CODEC_OF_NANO)
 
 
 def plan_parts(config: RefreshConfig, parts: Sequence[Part], book: RateBook) -> list[Figure]:
@@ -146,7 +150,7 @@ def plan_training(
     stages = [stage] if stage else [each.name for each in PRESETS[preset].plan]
     given = {"data.datasets": [{"path": "to-be-made"}], **(typed or {})}
     configs = [build_train_config(preset, each, None, given) for each in stages]
-    return _plan_stages(configs, PRESETS[preset].begins_with.get("codec", _CODEC_OF_NANO), book, device, n_devices)
+    return _plan_stages(configs, _get_codec(PRESETS[preset]), book, device, n_devices)
 
 
 def _plan_stages(

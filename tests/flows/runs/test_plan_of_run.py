@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from data_schemas.config import RefreshConfig
 from data_schemas.errors import ConfigError
-from data_schemas.rates import RateBook, Rates
+from data_schemas.rates import Cost, RateBook, Rates
 from flows.cli.app import app
 from flows.runs.bench import run_bench
 from flows.runs.plan import check_device, count_items, open_rates, plan_dataset, plan_settings, save_rates
@@ -132,6 +132,15 @@ def test_items_of_sources_are_counted(config: RefreshConfig, rates: Rates) -> No
     book = RateBook([rates])
     figures = {each.key: each.value for each in plan_dataset(config, book, count_dialogues(config, n_items, book))}
     assert figures["items"] == pytest.approx(10)
+
+
+def test_codecs_of_presets_and_all_that_were_measured_are_planned(config: RefreshConfig, rates: Rates) -> None:
+    costs = [Cost(step="codec", engine=each, per="duration_s", seconds=0.5) for each in ("codec2-neural", "mine")]
+    book = RateBook([rates.model_copy(update={"costs": [*rates.costs, *costs]})])
+    figures = {each.key: each.value for each in plan_dataset(config, book, {"gsm8k": 10})}
+    of_nano, of_mine, of_mimi = (figures[f"processor.codec.{each}"] for each in ("codec2-neural", "mine", "mimi"))
+    assert of_nano == of_mine == pytest.approx(0.5 * (figures["duration_s"] or 0))
+    assert of_mimi is None
 
 
 def test_the_command_plans_the_papers_corpus_and_every_figure_has_its_source() -> None:
