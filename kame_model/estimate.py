@@ -59,11 +59,14 @@ _LOGIT_COPIES = 4  # logits, in float32, their softmax, and its gradient
 def get_assumed_codes(codec: str) -> tuple[int, CodeLayout]:
     """Returns the vocabulary size and the layout of the codes that estimates assume for a codec's name.
 
-    They are Moshi's for the codec `mimi`, and those of the shipped nano for any other codec.
+    They are Moshi's for `mimi`, those of the shipped nano for `codec2-neural`, and those of `codec2-learnt` with two
+    stages for it and any other codec.
     """
     if codec == "mimi":
         return 32_000, CodeLayout.make_mimi(8, 2048)
-    return 1_500, CodeLayout.make_parametric((512,) * 6, 2, 0.8)
+    if codec == "codec2-neural":
+        return 1_500, CodeLayout.make_parametric((512, 512, 128), 1, 0.4)
+    return 1_500, CodeLayout.make_parametric((512,) * 6, 2, 0.4)
 
 
 def build_meta_model(config: TrainConfig, text_card: int, layout: CodeLayout) -> FrontEnd:

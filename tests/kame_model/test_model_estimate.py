@@ -1,11 +1,14 @@
 """Training and serving by arithmetic: against the table of docs/model.md, a real backward pass, and themselves."""
 
+from pathlib import Path
+
 import pytest
 import torch
 
 from data_schemas.config.training import TrainConfig
 from data_schemas.rates import Cost, Figure, Origin, RateBook, Rates, StepTimes
-from flows.settings import build_train_config
+from flows.settings import build_train_config, find_shipped_checkpoint
+from kame_model.checkpoint.kame_json import KameJson
 from kame_model.estimate import (
     build_meta_model,
     count_activation_bytes,
@@ -33,6 +36,14 @@ def plan(config: TrainConfig, rates: Rates, device: str, n_devices: int = 1) -> 
     codes = get_assumed_codes("codec2-learnt" if config.model.preset == "nano" else "mimi")
     found = estimate_training([config], *codes, RateBook([rates]), device, n_devices)
     return {each.key: each for each in found}
+
+
+def test_the_shipped_nano_is_planned_with_its_own_codes() -> None:
+    shipped = find_shipped_checkpoint()
+    assert shipped is not None
+    facts = KameJson.model_validate_json((Path(shipped) / "kame.json").read_bytes())
+    assert facts.codec is not None
+    assert get_assumed_codes(facts.codec.name) == (facts.text_card, facts.layout)
 
 
 def test_moshi_7b_takes_what_the_table_says() -> None:
