@@ -15,9 +15,9 @@ from collections.abc import Iterator, Sequence
 from data_schemas.presets import PRESETS
 from data_schemas.rates import RateBook
 from flows.settings import build_train_config
-from kame_model.estimate import AIMED_MFU, build_meta_model, count_activation_bytes, estimate_memory, get_assumed_codes
+from kame_model.estimate import AIMED_MFU, count_stage, estimate_memory, get_assumed_codes
 from kame_model.evaluate.report.folder import format_table
-from kame_model.train.throughput import PEAK_FLOPS, count_flops_per_frame, count_weights
+from kame_model.train.throughput import PEAK_FLOPS, count_weights
 
 SIZES_GB = {"80 GB": 80, "141 GB": 141}
 """Memory of GPUs by their product names, in units of 10^9 bytes: H100 or A100, and H200."""
@@ -57,24 +57,22 @@ def _list_rows_of(
         "hardware.activation_checkpointing": recomputes,
     }
     config = build_train_config(preset, "dialogues", None, typed)
-    model = build_meta_model(config, *get_assumed_codes("mimi"))
+    model, counts = count_stage(config, *get_assumed_codes("mimi"))
     n_weights, n_trained = count_weights(model)
-    flops = count_flops_per_frame(model, with_audio=True)
-    activations = count_activation_bytes(config, model)
     what = "all" if lora_rank is None else f"LoRA {lora_rank}"
     how = ", nothing recomputed" if recomputes is False else ""
     for n_gpus in gpus:
-        figure = estimate_memory(config, model, RateBook([]), "H200", n_gpus, activations)
+        figure = estimate_memory(config, model, counts, RateBook([]), "H200", n_gpus)
         taken_gb = (figure.value or 0.0) / 1e9
         yield [
             preset,
             f"{what}: {n_trained / 1e6:,.0f} M{how}",
             f"{n_weights / 1e6:,.0f} M",
-            f"{flops / 1e9:,.3g}",
+            f"{counts.flops / 1e9:,.3g}",
             str(n_gpus),
             f"{taken_gb:,.0f}",
             *("yes" if taken_gb <= size else "does not fit" for size in SIZES_GB.values()),
-            f"{n_gpus * AIMED_MFU * PEAK_FLOPS['H100'] / flops:,.0f}",
+            f"{n_gpus * AIMED_MFU * PEAK_FLOPS['H100'] / counts.flops:,.0f}",
         ]
 
 

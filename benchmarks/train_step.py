@@ -45,7 +45,7 @@ from kame_model.checkpoint.kame_json import TrainingFacts
 from kame_model.data.loader import RowSource
 from kame_model.data.mixture import open_datasets
 from kame_model.encode.manifest import MadeWith
-from kame_model.estimate import build_meta_model, estimate_memory
+from kame_model.estimate import count_stage, estimate_memory
 from kame_model.frames.batch import Batch
 from kame_model.model.front_end import FrontEnd, build_front_end, make_lm_kwargs
 from kame_model.model.lora import add_lora
@@ -194,10 +194,11 @@ def measure_whole(config: TrainConfig) -> dict[str, Any]:
     with suppress(MeasuredError):
         train(config, watch)
     (dataset, *_) = open_datasets(config.data.datasets)
-    model, device = build_meta_model(config, dataset.text_card, dataset.layout), find_device(config.hardware.device)
+    model, counts = count_stage(config, dataset.text_card, dataset.layout)
+    device = find_device(config.hardware.device)
     name = torch.cuda.get_device_name(device) if device.type == "cuda" else CPU
     n_devices = config.optim.accumulation or 1
-    computed = estimate_memory(config, model, RateBook([]), name, n_devices).value or 0.0
+    computed = estimate_memory(config, model, counts, RateBook([]), name, n_devices).value or 0.0
     n_weights, n_trained = count_weights(model)
     product_type = torch.bfloat16 if config.hardware.precision == "bf16-mixed" else torch.float32
     return {

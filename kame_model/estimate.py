@@ -4,15 +4,13 @@ No data, weights or GPU are needed: the model is built on PyTorch's meta device.
 training, time is computed from operations, at an assumed share of the device's peak (MFU), which is stated.
 """
 
-import copy
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import torch
-from torch import Tensor, nn
-from torch.utils._python_dispatch import TorchDispatchMode
+from torch import nn
 
 from data_schemas.code_layout import CodeLayout
 from data_schemas.config.serving import LimitsConfig
@@ -29,17 +27,16 @@ from data_schemas.rates import (
     sum_figures,
 )
 from data_schemas.units import FRAME_S
-from kame_model.frames.ids import PADDING_ID
 from kame_model.model.front_end import FrontEnd
 from kame_model.train.model import ForwardPass, build_shape
 from kame_model.train.parallel import Processes
 from kame_model.train.run_facts import SpeaksWith
 from kame_model.train.throughput import (
-    COUNTED_FRAMES,
     GPU_BYTES,
     PEAK_FLOPS,
     PEAK_FLOPS_FP32,
-    count_flops_per_frame,
+    PassCounts,
+    count_pass,
     count_weights,
     find_known_gpu,
 )
@@ -52,8 +49,10 @@ LAUNCH_S: Final = 10e-6
 """Assumed time in which PyTorch launches one operation on a GPU: no device computes a step faster than its launches."""
 
 _BYTES_OF_TRAINED, _BYTES_OF_AVERAGE = 16, 4  # weight, gradient and AdamW's two means in float32; a moving average
-_PRODUCTS = [getattr(torch.ops.aten, name).default for name in ("mm", "addmm", "bmm")]
 _LOGIT_COPIES = 4  # logits, in float32, their softmax, and its gradient
+
+_COUNTED: Final[dict[Hashable, PassCounts]] = {}
+"""Counts of passes by what they depend on. A count traces a whole pass, which takes seconds for a large model."""
 
 
 def get_assumed_codes(codec: str) -> tuple[int, CodeLayout]:
@@ -75,100 +74,37 @@ def build_meta_model(config: TrainConfig, text_card: int, layout: CodeLayout) ->
     return build_shape(config, speaks_with, ForwardPass(Processes(torch.device("meta")), config.hardware.precision))
 
 
-def count_saved_bytes_per_frame(model: FrontEnd, with_audio: bool) -> float:
-    """Returns the bytes per frame that a float32 forward pass saves for the backward pass, without weights.
-
-    Args:
-        model: on the meta device.
-        with_audio: whether the depth transformer is computed too.
-    """
-    model = copy.deepcopy(model).float()
-    columns = _make_columns(model)
-    owned = {each.untyped_storage()._cdata for each in model.parameters()}
-    kept: dict[int, Tensor] = {}
-
-    def keep(tensor: Tensor) -> Tensor:
-        if (place := tensor.untyped_storage()._cdata) not in owned:
-            kept[place] = tensor  # kept, so that its address is not reused
-        return tensor
-
-    with torch.enable_grad(), torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
-        model(columns, with_audio=with_audio)
-    return sum(each.untyped_storage().nbytes() for each in kept.values()) / COUNTED_FRAMES
+def count_stage(config: TrainConfig, text_card: int, layout: CodeLayout) -> tuple[FrontEnd, PassCounts]:
+    """Builds a stage's front-end on the meta device, and counts its pass, once for all devices and equal shapes."""
+    model, with_audio = build_meta_model(config, text_card, layout), _has_audio(config)
+    shape = (config.model, config.lora, config.shares.has_sound, with_audio, text_card, layout)
+    if shape not in _COUNTED:
+        _COUNTED[shape] = count_pass(model, with_audio)
+    return model, _COUNTED[shape]
 
 
-class _Operations(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Counts operations, and the bytes of results of matrix products, except attention's [S, S] ones."""
-
-    def __init__(self) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
-        self.n: int = 0
-        self.product_bytes: float = 0.0
-
-    def __torch_dispatch__(
-        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
-    ) -> Any:
-        out = func(*args, **(kwargs or {}))
-        self.n += 1
-        if func in _PRODUCTS and not (out.ndim == 3 and out.shape[-1] == out.shape[-2] == COUNTED_FRAMES):
-            self.product_bytes += out.nbytes
-        return out
+def _has_audio(config: TrainConfig) -> bool:
+    """Returns whether the steps of a stage compute the depth transformer too."""
+    return config.shares.main != "copying"
 
 
-def count_product_bytes_per_frame(model: FrontEnd, with_audio: bool) -> float:
-    """Returns the bytes per frame of the results of matrix products in a float32 forward pass, including heads.
-
-    Args:
-        model: on the meta device.
-        with_audio: whether the depth transformer is computed too.
-    """
-    model = copy.deepcopy(model).float()
-    counted = _Operations()
-    with torch.no_grad(), counted:
-        model(_make_columns(model), with_audio=with_audio)
-    return counted.product_bytes / COUNTED_FRAMES
-
-
-def count_operations(model: FrontEnd, with_audio: bool) -> int:
-    """Returns the number of operations launched for a micro-batch's forward and backward pass, the same for any length.
-
-    Args:
-        model: on the meta device.
-        with_audio: whether the depth transformer is computed too.
-    """
-    model = copy.deepcopy(model).float()
-    trained = [each for each in model.parameters() if each.requires_grad]
-    counted = _Operations()
-    with torch.enable_grad(), counted:
-        logits = [each for each in model(_make_columns(model), with_audio=with_audio) if each is not None]
-        torch.autograd.grad([each.sum() for each in logits], trained, allow_unused=True)
-    return counted.n
-
-
-def _make_columns(model: FrontEnd) -> Tensor:
-    """Returns the columns of a short sequence, [1, rows, COUNTED_FRAMES + 1], on the meta device."""
-    shape = (1, 1 + 2 * model.n_codebooks, COUNTED_FRAMES + 1)
-    return torch.full(shape, PADDING_ID % model.card, device="meta")
-
-
-def count_activation_bytes(config: TrainConfig, model: FrontEnd) -> float:
+def count_activation_bytes(config: TrainConfig, model: FrontEnd, counts: PassCounts) -> float:
     """Returns the memory of a micro-batch between its forward and its backward pass, in bytes.
 
     It includes copies of the logits. With activation checkpointing, a share of the layers (`checkpoint_share`) keeps
     only its inputs and, if `checkpoint_keeps` is `products`, the results of its matrix products; the activations of one
     layer are added.
     """
-    with_audio = config.shares.main != "copying"
     product_bytes = 2 if config.hardware.precision == "bf16-mixed" else 4
-    whole = count_saved_bytes_per_frame(model, with_audio) * product_bytes / 4
-    layers, own_codes = whole, model.n_codebooks if with_audio else 0
+    whole = counts.saved_bytes * product_bytes / 4
+    layers, own_codes = whole, model.n_codebooks if _has_audio(config) else 0
     logits = _LOGIT_COPIES * 4 * (model.text_card + own_codes * model.card)
     hardware = config.hardware
     if hardware.activation_checkpointing:
         depth = own_codes * config.model.depformer_dim * config.model.depformer_num_layers
         inputs: float = (config.model.dim * config.model.num_layers + depth) * product_bytes
         if hardware.checkpoint_keeps == "products":
-            inputs += count_product_bytes_per_frame(model, with_audio) * product_bytes / 4
+            inputs += counts.product_bytes * product_bytes / 4
         share = hardware.checkpoint_share
         layers = min(whole, (1 - share) * whole + share * inputs + whole / config.model.num_layers)
     return config.data.batch_frames * (layers + logits)
@@ -215,7 +151,7 @@ def estimate_training(
     """
     hours, least = list[Figure](), list[Figure]()
     for config in stages:
-        model = build_meta_model(config, text_card, layout)
+        model, counts = count_stage(config, text_card, layout)
         n_batches = config.optim.accumulation or 1
         if n_batches % n_devices:
             key, title = _name_time(config, device)
@@ -223,8 +159,8 @@ def estimate_training(
             time = make_unknown(key, TRAINING, title, "s", why)
         else:
             n_frames = config.max_steps * config.data.batch_frames * n_batches
-            time = _mark_as_upper_bound(_estimate_time(config, model, book, device, n_devices, n_frames), config)
-        memory = estimate_memory(config, model, book, device, n_devices)
+            time = _mark_as_upper_bound(_estimate_time(config, counts, book, device, n_devices, n_frames), config)
+        memory = estimate_memory(config, model, counts, book, device, n_devices)
         hours.append(replace(time, title=f"{time.title}{_describe_misfit(memory, device)}"))
         least.append(memory)
     preset = stages[0].model.preset
@@ -290,7 +226,7 @@ def _name_time(config: TrainConfig, device: str) -> tuple[str, str]:
 
 
 def _estimate_time(
-    config: TrainConfig, model: FrontEnd, book: RateBook, device: str, n_devices: int, n_frames: float
+    config: TrainConfig, counts: PassCounts, book: RateBook, device: str, n_devices: int, n_frames: float
 ) -> Figure:
     """Estimates the time of one stage: frames times a measured rate, or operations divided by the device's speed.
 
@@ -304,14 +240,13 @@ def _estimate_time(
         return _limit_hours(
             Figure(key, TRAINING, title, n_frames * cost.seconds / n_devices, "s", told, str(origin)), config
         )
-    flops = count_flops_per_frame(model, config.shares.main != "copying")
     is_mixed = config.hardware.precision == "bf16-mixed"
     peak, mfu, basis = _get_speed(book, device, is_mixed)
     if peak is None:
         return make_unknown(key, TRAINING, title, "s", basis)
     n_batches = n_frames / config.data.batch_frames / n_devices
-    with_audio = config.shares.main != "copying"
-    launches_s = LAUNCH_S * count_operations(model, with_audio) if find_known_gpu(device) is not None else 0.0
+    flops = counts.flops
+    launches_s = LAUNCH_S * counts.n_operations if find_known_gpu(device) is not None else 0.0
     if n_frames * flops / (n_devices * peak * mfu) < n_batches * launches_s:
         told = f"{n_batches:,.0f} micro-batches × {launches_s * 1e3:,.3g} ms to launch the operations"
         basis = f"{LAUNCH_S * 1e6:.0f} µs per launch are assumed; the launches take longer than the computation"
@@ -368,12 +303,7 @@ def _is_flop_cost(row: Cost, device: str) -> bool:
 
 
 def estimate_memory(
-    config: TrainConfig,
-    model: FrontEnd,
-    book: RateBook,
-    device: str,
-    n_devices: int,
-    activation_bytes: float | None = None,
+    config: TrainConfig, model: FrontEnd, counts: PassCounts, book: RateBook, device: str, n_devices: int
 ) -> Figure:
     """Estimates the memory of one process: its share of the weights, all activations of its micro-batch, and copies.
 
@@ -383,13 +313,13 @@ def estimate_memory(
     Args:
         config: configuration of the training.
         model: on the meta device.
+        counts: of its pass.
         book: the rates.
         device: cpu, or a GPU's name.
         n_devices: number of processes; those of one replica share the weights.
-        activation_bytes: from `count_activation_bytes`; None: they are counted.
     """
     weights = count_weight_bytes(config, model)
-    activations = count_activation_bytes(config, model) if activation_bytes is None else activation_bytes
+    activations = count_activation_bytes(config, model, counts)
     n_shards = n_devices // config.hardware.replicas if n_devices % config.hardware.replicas == 0 else n_devices
     if n_shards == 1:
         beside, what = count_copied_bytes(config, model), "bf16 copies"

@@ -128,15 +128,20 @@ def plan(
             sizes = parse_sizes(dialogues)
         devices = list(dict.fromkeys(check_device(each, book) for each in device or ["cpu", "H200"]))
         figures = plan_dataset(built, book, sizes, [each for each in devices if each != "cpu"])
+        if not as_json:
+            print_figures(figures, formulas)  # before those of training, which take longer to compute
         given = parse_settings(train_settings, "--train-set")
-        for name in preset or [*PRESETS]:
-            for each in devices:
-                n_devices = 1 if each == "cpu" else gpus
-                figures += plan_training(name, book, each, n_devices, stage=stage, typed=given)
-        if as_json:
-            print_json({"figures": convert_to_rows(figures), "rates": [str(each.origin) for each in book.rates]})
+        trained = [
+            figure
+            for name in preset or [*PRESETS]
+            for each in devices
+            for figure in plan_training(name, book, each, 1 if each == "cpu" else gpus, stage=stage, typed=given)
+        ]
+        if not as_json:
+            print_figures(trained, formulas)
             return
-        print_figures(figures, formulas)
+        rows = convert_to_rows([*figures, *trained])
+        print_json({"figures": rows, "rates": [str(each.origin) for each in book.rates]})
 
 
 def bench(

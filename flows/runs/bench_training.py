@@ -29,10 +29,9 @@ from kame_model.encode.folder import TOKENIZER
 from kame_model.encode.manifest import MANIFEST, Counts, MadeWith, TokenFile, TokenShard, make_manifest, read_manifest
 from kame_model.encode.rows import write_codes, write_rows
 from kame_model.encode.sound import Sound, encode_window
-from kame_model.estimate import build_meta_model, count_activation_bytes, count_weight_bytes, name_training
+from kame_model.estimate import count_activation_bytes, count_stage, count_weight_bytes, name_training
 from kame_model.serve.device.engine import Engine
 from kame_model.train.run import train
-from kame_model.train.throughput import count_flops_per_frame
 from kame_model.train.trainer import Silent
 
 N_STEPS: Final = 6
@@ -139,11 +138,9 @@ def _measure_steps(folder: Path, preset: str) -> tuple[list[Cost], float]:
             like = name_training(config).replace("/dialogues/", "/speak/")
             costs.append(Cost(step="train", engine=like, per="frame", seconds=frame_s))
             by = read_manifest(Store(str(folder / "rows"))).made_with
-            shape = build_meta_model(config, by.text_card, by.layout)
-            costs.append(
-                Cost(step="flop", per="operation", seconds=frame_s / count_flops_per_frame(shape, with_audio=True))
-            )
-            counted = count_weight_bytes(config, shape) + count_activation_bytes(config, shape)
+            shape, counts = count_stage(config, by.text_card, by.layout)
+            costs.append(Cost(step="flop", per="operation", seconds=frame_s / counts.flops))
+            counted = count_weight_bytes(config, shape) + count_activation_bytes(config, shape, counts)
     peak_bytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     return costs, peak_bytes - counted
 

@@ -36,7 +36,7 @@ from kame_model.train.model import ForwardPass, build_model, build_shape
 from kame_model.train.parallel import Processes, join_processes
 from kame_model.train.run_facts import RunFacts, SpeaksWith, read_facts
 from kame_model.train.run_folder import begin_run, digest_weights
-from kame_model.train.throughput import Speedometer, count_flops_per_frame, count_weights, find_peak_flops
+from kame_model.train.throughput import Speedometer, count_pass, count_weights, find_peak_flops
 from kame_model.train.trainer import SILENT, Parts, Progress, Trainer
 from kame_model.train.validation import Evaluation, Evaluator
 
@@ -163,7 +163,7 @@ def _make_trainer(config: TrainConfig, processes: Processes) -> tuple[Trainer, t
     checkpoints = Checkpoints(out, config.keep, processes)
     forward, with_audio = ForwardPass(processes, config.hardware.precision), config.shares.main != "copying"
     shape = build_shape(config, speaks_with, forward)
-    sizes, frame_flops = count_weights(shape), count_flops_per_frame(shape, with_audio)
+    sizes, frame_flops = count_weights(shape), count_pass(shape, with_audio).flops
     peak = find_peak_flops(processes.device, forward.product_type) * processes.share.world
     parts = Parts(
         model=build_model(shape, config, speaks_with, forward, is_new=checkpoints.find_latest() is None).train(),

@@ -1,13 +1,15 @@
-"""Measures the speed and memory of a run: frames and tokens per second, FLOPs utilisation, gigabytes."""
+"""Counts and measures the speed and memory of a run: operations, frames per second, FLOPs utilisation, bytes."""
 
 import copy
 import os
 import resource
 import time
 from pathlib import Path
+from typing import Any, Final, NamedTuple
 
 import torch
 from torch import Tensor, nn
+from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import FlopCounterMode
 
 from data_schemas.rates import is_device
@@ -17,6 +19,8 @@ from kame_model.model.front_end import FrontEnd
 
 COUNTED_FRAMES = 256
 """Length of the sequence on which operations are counted; only attention's share, which is small, grows with it."""
+
+_PRODUCTS: Final = [getattr(torch.ops.aten, name).default for name in ("mm", "addmm", "bmm")]
 
 PEAK_FLOPS = {
     "H200": 989e12,
@@ -71,11 +75,43 @@ def read_memory_gb(device: torch.device) -> float:
     return n_pages * os.sysconf("SC_PAGE_SIZE") / 1e9
 
 
-def count_flops_per_frame(model: FrontEnd, with_audio: bool) -> float:
-    """Returns the floating-point operations per frame of a forward and backward pass, as PyTorch counts them.
+class PassCounts(NamedTuple):
+    """Counts of a float32 forward and backward pass; bytes and floating-point operations are per frame.
 
-    Trained weights cost six operations per frame, frozen ones four, because they need no gradient. Recomputation is not
-    counted, as is usual for MFU.
+    Attributes:
+        flops: floating-point operations. Trained weights cost six, frozen ones four, because they need no gradient.
+            Recomputation is not counted, as is usual for MFU.
+        n_operations: operations of PyTorch that are launched, the same for any length.
+        saved_bytes: what the forward pass saves for the backward pass, without weights.
+        product_bytes: results of the forward pass's matrix products, including heads, without attention's.
+    """
+
+    flops: float
+    n_operations: int
+    saved_bytes: float
+    product_bytes: float
+
+
+class _Operations(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Counts operations, and the bytes of results of matrix products, except attention's [S, S] ones."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.n: int = 0
+        self.product_bytes: int = 0
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        out = func(*args, **(kwargs or {}))
+        self.n += func is not torch.ops.aten.detach.default  # how a tensor is saved: nothing is launched
+        if func in _PRODUCTS and not (out.ndim == 3 and out.shape[-1] == out.shape[-2] == COUNTED_FRAMES):
+            self.product_bytes += out.nbytes
+        return out
+
+
+def count_pass(model: FrontEnd, with_audio: bool) -> PassCounts:
+    """Counts what a forward and backward pass takes, by tracing one over a short sequence.
 
     Args:
         model: on the meta device, where nothing is computed; before it is compiled or sharded.
@@ -85,11 +121,27 @@ def count_flops_per_frame(model: FrontEnd, with_audio: bool) -> float:
         (1, 1 + 2 * model.n_codebooks, COUNTED_FRAMES + 1), PADDING_ID % model.card, device=model.lm.device
     )
     model = copy.deepcopy(model).float()  # one type, because autocast does not support the meta device
+    owned = {each.untyped_storage()._cdata for each in model.parameters()}
+    kept: dict[int, Tensor] = {}
+
+    def keep(tensor: Tensor) -> Tensor:
+        if (place := tensor.untyped_storage()._cdata) not in owned:
+            kept[place] = tensor  # kept, so that its address is not reused
+        return tensor
+
     trained = [each for each in model.parameters() if each.requires_grad]
-    with torch.enable_grad(), FlopCounterMode(display=False) as counter:
-        logits: list[Tensor] = [each for each in model(columns, with_audio=with_audio) if each is not None]
+    with torch.enable_grad(), FlopCounterMode(display=False) as flops, _Operations() as operations:
+        with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+            logits: list[Tensor] = [each for each in model(columns, with_audio=with_audio) if each is not None]
+        saved_bytes = sum(each.untyped_storage().nbytes() for each in kept.values())
+        product_bytes = operations.product_bytes
         torch.autograd.grad([each.sum() for each in logits], trained, allow_unused=True)
-    return float(counter.get_total_flops()) / COUNTED_FRAMES
+    return PassCounts(
+        flops=float(flops.get_total_flops()) / COUNTED_FRAMES,
+        n_operations=operations.n,
+        saved_bytes=saved_bytes / COUNTED_FRAMES,
+        product_bytes=product_bytes / COUNTED_FRAMES,
+    )
 
 
 def find_peak_flops(device: torch.device, product_type: torch.dtype) -> float:
@@ -122,7 +174,7 @@ class Speedometer:
     """Measures frames over time, between two readings.
 
     Args:
-        frame_flops: from `count_flops_per_frame`.
+        frame_flops: from `count_pass`.
         peak: from `find_peak_flops`, summed over all devices.
         n_rows: number of ids of a frame: text and both voices' codes.
     """

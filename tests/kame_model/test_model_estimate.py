@@ -13,15 +13,15 @@ from kame_model.estimate import (
     build_meta_model,
     count_activation_bytes,
     count_copied_bytes,
-    count_saved_bytes_per_frame,
+    count_stage,
     count_weight_bytes,
     estimate_callers,
     estimate_training,
     get_assumed_codes,
     name_training,
 )
-from kame_model.model.front_end import build_front_end
-from kame_model.train.throughput import COUNTED_FRAMES, count_weights
+from kame_model.model.front_end import FrontEnd, build_front_end
+from kame_model.train.throughput import COUNTED_FRAMES, PassCounts, count_pass, count_weights
 from tests.support.front_ends import LAYOUT, TEXT_CARD, random_batch, tiny_config
 
 pytestmark = pytest.mark.full
@@ -61,7 +61,7 @@ def test_moshi_7b_takes_what_the_table_says() -> None:
 
 def test_what_a_pass_keeps_is_counted_without_computing_it() -> None:
     with torch.device("meta"):
-        counted = count_saved_bytes_per_frame(build_front_end(tiny_config(), TEXT_CARD, LAYOUT, "meta"), True)
+        counted = count_pass(build_front_end(tiny_config(), TEXT_CARD, LAYOUT, "meta"), True).saved_bytes
     model = build_front_end(tiny_config(), TEXT_CARD, LAYOUT, "cpu").float()
     owned = {each.untyped_storage().data_ptr() for each in model.parameters()}
     kept: dict[int, torch.Tensor] = {}
@@ -82,7 +82,7 @@ def test_layers_that_compute_again_take_less_by_their_share_and_more_where_produ
     def counted(**hardware: object) -> float:
         typed = {f"hardware.{name}": each for name, each in hardware.items()}
         config = config_of("nano", **typed)
-        return count_activation_bytes(config, build_meta_model(config, *get_assumed_codes("codec2-learnt")))
+        return count_activation_bytes(config, *count_stage(config, *get_assumed_codes("codec2-learnt")))
 
     nothing, half, all_ = (
         counted(),
@@ -131,8 +131,23 @@ def test_fp32_is_told_by_the_speed_of_fp32() -> None:
 def test_the_count_of_many_weights_is_the_same_twice() -> None:
     text_card, layout = get_assumed_codes("mimi")
     model = build_meta_model(config_of("small"), text_card, layout)  # 220 weights
-    once, again = (count_saved_bytes_per_frame(model, True) for _ in range(2))
+    once, again = (count_pass(model, True) for _ in range(2))
     assert once == again
+
+
+def test_equal_shapes_are_counted_once_for_all_stages_and_devices(monkeypatch: pytest.MonkeyPatch) -> None:
+    traced = list[bool]()
+
+    def count(model: FrontEnd, with_audio: bool) -> PassCounts:
+        traced.append(with_audio)
+        return count_pass(model, with_audio)
+
+    monkeypatch.setattr("kame_model.estimate.count_pass", count)
+    typed = {"data.datasets": [{"path": "rows"}], "model.dim": 64}  # a shape of this test alone
+    stages = [build_train_config("nano", each, None, typed) for each in ("speak", "copy", "dialogues")]
+    for device in ("cpu", "H200", "H100"):
+        estimate_training(stages, *get_assumed_codes("codec2-neural"), RateBook([Rates(origin=ORIGIN)]), device)
+    assert traced == [True, False]
 
 
 def test_hours_are_frames_at_the_measured_rate() -> None:

@@ -11,8 +11,8 @@ from kame_model.model.front_end import build_front_end
 from kame_model.model.lora import add_lora
 from kame_model.train.throughput import (
     Speedometer,
-    count_flops_per_frame,
     count_frames,
+    count_pass,
     count_weights,
     find_peak_flops,
     read_memory_gb,
@@ -27,11 +27,11 @@ def test_operations_of_a_frame_are_six_a_trained_weight_and_four_a_frozen_one() 
         model = build_front_end(tiny_config(dim=512), TEXT_CARD, LAYOUT, "meta")
     layers = [model.lm.transformer, model.lm.text_linear]
     used = sum(each.numel() for layer in layers for each in layer.parameters() if each.ndim > 1)
-    full = count_flops_per_frame(model, with_audio=False)
+    full = count_pass(model, with_audio=False).flops
     assert full == pytest.approx(6 * used, rel=0.3)  # attention comes on top
-    assert count_flops_per_frame(model, with_audio=True) > full
+    assert count_pass(model, with_audio=True).flops > full
     add_lora(model, LoraConfig(rank=1), torch.bfloat16)
-    assert count_flops_per_frame(model, with_audio=False) == pytest.approx(full - 2 * used, rel=0.02)
+    assert count_pass(model, with_audio=False).flops == pytest.approx(full - 2 * used, rel=0.02)
 
 
 def test_speed_counts_frames_without_padding_and_only_time_in_steps() -> None:
