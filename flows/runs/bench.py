@@ -11,8 +11,10 @@ import tempfile
 import time
 import uuid
 from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from multiprocessing import get_context
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -33,6 +35,7 @@ from pipelines.oracle.plan import plan_dialogue
 from pipelines.oracle.prompts import list_prompt_sets, load_prompts, make_payload
 from pipelines.run.estimate import describe_engines, get_prompt_version, get_speech_engine
 from pipelines.run.execute import join_inputs, open_client
+from pipelines.run.plan import make_plan
 from pipelines.run.stages import (
     CHAT_STAGES,
     MIXING,
@@ -66,6 +69,8 @@ class Bench:
 
     Attributes:
         oracles: oracles of the dialogues, for the steps that follow.
+        main_bytes: memory of a run's main process.
+        chat_bytes: most memory that a chat server took.
     """
 
     config: RefreshConfig
@@ -77,6 +82,8 @@ class Bench:
     dialogues: list[AudioDialogue] = field(default_factory=list)
     oracles: list[OracleRow] = field(default_factory=list)
     sizes: list[Sizes] = field(default_factory=list)
+    main_bytes: int = 0
+    chat_bytes: int = 0
 
     def add_cost(self, step: str, engine: str, per: str, processor_s: float, amount: float) -> None:
         """Adds the cost of a step: `processor_s` divided by `amount`, in units of `per`; nothing if `amount` is 0."""
@@ -132,13 +139,15 @@ def measure_dataset(config: RefreshConfig, n_dialogues: int, meter: UsageMeter, 
         KameError: as in a run.
     """
     bench = Bench(config, n_dialogues, meter)
-    first_bytes = meter.measure().own_bytes
-    stages = build_cpu_stages(config)
-    tell("scripts")
-    scripted = _measure_scripts(bench, stages[SCRIPT])
-    made: dict[str, list[Any]] = {SCRIPT: [each for group in scripted.values() for each in group]}
     load_s = 0.0
     with tempfile.TemporaryDirectory() as folder, set_run_id(f"bench-{uuid.uuid4().hex[:12]}"):
+        tell("planning")
+        with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as alone:
+            bench.main_bytes = alone.submit(measure_planning, config, f"{folder}/plan").result()
+        stages = build_cpu_stages(config)
+        tell("scripts")
+        scripted = _measure_scripts(bench, stages[SCRIPT])
+        made: dict[str, list[Any]] = {SCRIPT: [each for group in scripted.values() for each in group]}
         for name, stage in describe_stages(config).items():
             if name not in (SCRIPT, "pictures", ORACLE):
                 tell(name)
@@ -155,20 +164,29 @@ def measure_dataset(config: RefreshConfig, n_dialogues: int, meter: UsageMeter, 
         bench.dialogues = made[MIXING]
         if not bench.dialogues:
             raise SourceError("All dialogues of the benchmark were rejected.", "Try more dialogues: --dialogues 16")
-        worker_bytes = meter.measure()
+        memory = meter.measure()
         bench.add_cost("start", describe_engines(config), "worker", load_s, 1)
-        tell("publishing")
-        _measure_sizes(
-            bench, made["speech"], Path(folder), first_bytes, worker_bytes.own_bytes + worker_bytes.others_bytes
-        )
         if get_chat_model(config, ORACLE) is not None:
             tell("oracles")
             batch = [(each,) for each in bench.dialogues]
             bench.oracles = _measure_chat(bench, ORACLE, batch, f"{folder}/answers.sqlite")
             if not any(each.stage == ORACLE for each in bench.chat):
                 raise BackendError("The chat model returned no answer with a token count.", "See its log.")
+        tell("publishing")
+        _measure_sizes(bench, made["speech"], Path(folder), memory.own_bytes + memory.others_bytes)
     _complete_shapes(bench, scripted, made["speech"])
     return bench
+
+
+def measure_planning(config: RefreshConfig, out: str) -> int:
+    """Plans a run of the items that are read, and returns the memory of the process, which is to have nothing else."""
+    import datasets  # noqa: F401 - imported by a run's main process to publish
+
+    import flows.runs.refresh  # noqa: F401 - and all of this from its start
+
+    limit = min(config.limit or N_READ, N_READ)
+    make_plan(config.model_copy(update={"out": out, "limit": limit, "evaluation_sets": []}))
+    return read_usage().own_bytes
 
 
 def describe_machine() -> str:
@@ -342,8 +360,8 @@ def _measure_prompt_sizes(bench: Bench) -> list[PromptSize]:
     return [PromptSize(prompt=name, tokens_in=mean * right) for name, mean in means.items()]
 
 
-def _measure_sizes(bench: Bench, speech: Sequence[Clips], folder: Path, first_bytes: int, worker_bytes: int) -> None:
-    """Adds sizes of clips and Parquet rows, with the given sizes of memory, and the cost of publishing to a shard."""
+def _measure_sizes(bench: Bench, speech: Sequence[Clips], folder: Path, worker_bytes: int) -> None:
+    """Adds sizes of clips and Parquet rows, with those of memory, and the cost of publishing to a shard."""
     from data_schemas.arrow import to_table
 
     store, duration_s = Store(str(folder / "parts")), sum(each.duration_s for each in bench.dialogues)
@@ -359,9 +377,9 @@ def _measure_sizes(bench: Bench, speech: Sequence[Clips], folder: Path, first_by
             engines=describe_engines(bench.config),
             parts_bytes_per_s=(clips + rows) / duration_s,
             shards_bytes_per_s=rows / duration_s,
-            main_bytes=first_bytes,
+            main_bytes=bench.main_bytes,
             worker_bytes=worker_bytes,
-            chat_bytes=0,
+            chat_bytes=bench.chat_bytes,
         )
     )
 
@@ -369,8 +387,8 @@ def _measure_sizes(bench: Bench, speech: Sequence[Clips], folder: Path, first_by
 def _measure_chat(bench: Bench, stage: str, batch: Sequence[Any], answers: str) -> list[Any]:
     """Runs a stage with its chat model on a batch and returns the results.
 
-    If requests were made, their rate is added to `bench`, and `chat_bytes` of its sizes are raised to the memory that
-    the chat model took.
+    If requests were made, their rate is added to `bench`. `chat_bytes` is raised to the memory that the chat model
+    took, and `main_bytes` by what asking added to this process, as it does to a run's main process.
 
     Args:
         answers: file of the chat model's cached answers.
@@ -378,7 +396,7 @@ def _measure_chat(bench: Bench, stage: str, batch: Sequence[Any], answers: str) 
     config, chat = bench.config, get_chat_model(bench.config, stage)
     assert chat is not None
     usages: list[ChatUsage] = []
-    others_bytes = bench.meter.measure().others_bytes
+    before = bench.meter.measure()
     rest = batch[1:] or batch
     with build_chat_engine(chat).serve() as endpoint:
         client = open_client(chat, endpoint, config.budget, answers, usages.append)
@@ -389,7 +407,9 @@ def _measure_chat(bench: Bench, stage: str, batch: Sequence[Any], answers: str) 
         taken_s, all_used = time.monotonic() - before_s, ChatUsage.sum(usages)
         if chat.engine != "openai":  # it runs here: a busy machine lengthens the clock's time more than the processor's
             taken_s = min(taken_s, read_usage().processor_s - used_s)
-        chat_bytes = max(0, bench.meter.measure().others_bytes - others_bytes)
+        after = bench.meter.measure()
+    bench.chat_bytes = max(bench.chat_bytes, after.others_bytes - before.others_bytes)
+    bench.main_bytes += max(0, after.own_bytes - before.own_bytes)
     if (n_calls := all_used.n_requests) > 0:
         is_oracle = stage == ORACLE
         rate = ChatRate(
@@ -404,9 +424,6 @@ def _measure_chat(bench: Bench, stage: str, batch: Sequence[Any], answers: str) 
             wall_s=taken_s / (n_calls - warm.n_requests or n_calls),
         )
         bench.chat.append(rate)
-        bench.sizes = [
-            each.model_copy(update={"chat_bytes": max(each.chat_bytes, float(chat_bytes))}) for each in bench.sizes
-        ]
     return outputs if rest is batch else [*first, *outputs]
 
 

@@ -1,6 +1,8 @@
 """The bench, the plan made by its rates, and the run of which both tell: on doubles, from end to end."""
 
 import json
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ from flows.cli.app import app
 from flows.runs.bench import run_bench
 from flows.runs.plan import check_device, count_items, open_rates, plan_dataset, plan_settings, save_rates
 from flows.runs.refresh import run_refresh
+from flows.runs.usage import read_usage
 from pipelines.asking import read_prompt_texts
 from pipelines.run.estimate import count_dialogues
 from pipelines.wording.stage import MAX_ATTEMPTS
@@ -35,6 +38,11 @@ def own_questions(folder: Path, n: int = 40) -> Path:
     file = folder / "gsm8k.jsonl"
     file.write_text("".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8")
     return file
+
+
+def read_own_bytes() -> int:
+    """Memory of a process that has imported this module, and so the command and the bench."""
+    return read_usage().own_bytes
 
 
 @pytest.fixture(scope="module")
@@ -72,6 +80,12 @@ def test_the_bench_measures_every_step_and_says_where(rates: Rates) -> None:
     assert rates.shapes[0].n_items == 40
     assert rates.chat[0].model == "double"
     assert "cores" in rates.origin.machine
+
+
+def test_the_main_process_is_measured_with_its_imports_and_a_plan(rates: Rates) -> None:
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as alone:
+        before = alone.submit(read_own_bytes).result()
+    assert 1.2 * before < rates.sizes[0].main_bytes < 3 * before
 
 
 def test_the_bench_counts_what_words_dialogues_anew(config: RefreshConfig) -> None:
