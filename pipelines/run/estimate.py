@@ -274,7 +274,9 @@ def _estimate_machine(
     rows.append(sum_figures("processor", MACHINE, "processor time of workers", list(rows)))
     spoken = [each for each in rows if each.key in ("processor.tts", "processor.recognition")]
     rows.append(sum_figures("processor.speech", MACHINE, "…of it the stage speech", spoken))
-    rows.append(estimate_step_time(book, MACHINE, "beginning", "start", describe_engines(config), CPU, n_workers))
+    rows.append(
+        estimate_step_time(book, MACHINE, "loading of models", "start", describe_engines(config), CPU, n_workers)
+    )
     rows.append(estimate_step_time(book, MACHINE, "publishing", "publish", "", CPU, duration_s))
     for device in devices:
         on_gpu = [each for each in steps if each[1] in ("tts", "recognition", "alignment")]
@@ -291,20 +293,18 @@ def _estimate_wall_time(
     """Estimates the wall time: startup, the workers' stages in parallel, then the chat model, then publishing."""
     by_key = {each.key: each for each in (*machine, *chat)}
     asks = [by_key["chat_s"]] if "chat_s" in by_key else []
-    total = sum_figures("wall_s", MACHINE, "", [by_key["processor"], by_key["processor.publish"], *asks])
+    parts = [by_key[key] for key in ("processor", "processor.start", "processor.publish")]
+    total = sum_figures("wall_s", MACHINE, "", [*parts, *asks])
     title = f"wall time, {n_workers} worker{'s' if n_workers > 1 else ''}"
     if total.value is None:
         return make_unknown("wall_s", MACHINE, title, "s", total.basis.removeprefix("unknown: "))
     n_busy = max(1, min(n_workers, math.ceil(n_dialogues / config.parts.dialogues_per_part)))
     worked, alone = by_key["processor"].value or 0.0, by_key["processor.publish"].value or 0.0
-    start, asked = by_key["processor.start"].value, sum(each.value or 0.0 for each in asks)
-    begun = (start or 0.0) / n_workers
-    basis = "a core a worker, nobody beside"
-    if start is None:
-        basis += "; the time to load models was not measured and is not included"
+    begun = (by_key["processor.start"].value or 0.0) / n_workers
+    asked = sum(each.value or 0.0 for each in asks)
     told = f"{worked:,.0f} s / {n_busy} + startup {begun:,.0f} + answers {asked:,.0f} + publishing {alone:,.0f}"
     value = worked / n_busy + begun + asked + alone
-    return Figure("wall_s", MACHINE, title, value, "s", told, basis)
+    return Figure("wall_s", MACHINE, title, value, "s", told, "a core a worker, nobody beside")
 
 
 def _estimate_disk_and_memory(config: RefreshConfig, duration_s: float, book: RateBook, n_workers: int) -> list[Figure]:

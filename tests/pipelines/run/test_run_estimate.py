@@ -92,6 +92,15 @@ def test_workers_share_their_stages_and_wait_for_answers_and_publishing() -> Non
     assert plan(configure(), n_workers=64)["wall_s"].value == pytest.approx(worked / 10 + 8 + asked + published)
 
 
+def test_the_wall_time_is_unknown_without_that_of_loading_the_models() -> None:
+    costs = [each for each in RATES.costs if each.step != "start"]
+    book = RateBook([RATES.model_copy(update={"costs": costs})])
+    figures = {each.key: each for each in estimate_dataset(configure(), {"gsm8k": 160.0}, book, 2)}
+    assert figures["processor"].value is not None
+    assert figures["wall_s"].value is None
+    assert figures["wall_s"].basis == "unknown: so is loading of models"
+
+
 def test_calls_and_tokens_count_what_is_asked_again_and_a_versions_share() -> None:
     figures = plan(configure())
     assert [figures[key].value for key in ("calls", "tokens_in", "tokens_cached", "tokens_out")] == pytest.approx(
