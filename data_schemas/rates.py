@@ -94,6 +94,19 @@ class StepTimes(Config):
     preset: str = Field(description="Preset of the front-end.")
     device: str = Field(default=CPU, description="cpu, or part of a GPU's name.")
     step_s: dict[int, float] = Field(min_length=1, description="Seconds per step by number of sessions.")
+    late_from: int | None = Field(
+        default=None,
+        ge=1,
+        description="Number of sessions with which a server was seen to be late, whatever its steps take; empty: none.",
+    )
+
+
+class Mfu(Config):
+    """Model FLOPs utilisation (MFU) that training reached on a GPU."""
+
+    device: str = Field(description="Part of a GPU's name, such as H200.")
+    model: str = Field(default="", description="Preset, with /lora if only adapters were trained; empty: any.")
+    share: float = Field(gt=0, le=1, description="Share of the peak in the data sheet for the precision of the run.")
 
 
 class Sizes(Config):
@@ -124,10 +137,7 @@ class Rates(Config):
     training_bytes: float | None = Field(
         default=None, gt=0, description="Memory of a training process besides weights and activations, in bytes."
     )
-    mfu: dict[str, float] = Field(
-        default_factory=dict,
-        description="Model FLOPs utilisation (MFU) that training reached, by part of a GPU's name.",
-    )
+    mfu: list[Mfu] = Field(default_factory=list, description="MFU of training by GPU and model.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,7 +213,7 @@ class RateBook:
     def list_devices(self) -> list[str]:
         """Returns the devices for which there is a cost or an MFU in any rates, sorted."""
         known = {each.device for rates in self.rates for each in rates.costs}
-        return sorted(known | {device for rates in self.rates for device in rates.mfu})
+        return sorted(known | {each.device for rates in self.rates for each in rates.mfu})
 
 
 def is_device(part: str, name: str) -> bool:
@@ -245,7 +255,7 @@ def _parse_rates(text: str, name: str) -> Rates:
 
 
 def describe_measurement(device: str) -> str:
-    """Returns advice, for a message, on how to get the missing rates of a device; `kame bench` measures CPUs only."""
+    """Returns advice, for a message, on how to get the missing rate of a stage; `kame bench` measures these on CPUs."""
     return "run `kame bench` there" if device == CPU else "write the rate to a file for --rates (docs/planning.md)"
 
 

@@ -21,7 +21,6 @@ from data_schemas.rates import (
     Figure,
     RateBook,
     StepTimes,
-    describe_measurement,
     is_device,
     make_unknown,
     sum_figures,
@@ -240,8 +239,7 @@ def _estimate_time(
         return _limit_hours(
             Figure(key, TRAINING, title, n_frames * cost.seconds / n_devices, "s", told, str(origin)), config
         )
-    is_mixed = config.hardware.precision == "bf16-mixed"
-    peak, mfu, basis = _get_speed(book, device, is_mixed)
+    peak, mfu, basis = _get_speed(book, device, config)
     if peak is None:
         return make_unknown(key, TRAINING, title, "s", basis)
     n_batches = n_frames / config.data.batch_frames / n_devices
@@ -266,12 +264,17 @@ def _limit_hours(figure: Figure, config: TrainConfig) -> Figure:
 
 
 def name_training(config: TrainConfig) -> str:
-    """Returns the name under which rates of a stage of training are stored: preset/stage/precision."""
-    return f"{config.model.preset}/{config.stage}/{config.hardware.precision}"
+    """Returns the name under which rates of a stage of training are stored: model/stage/precision."""
+    return f"{name_model(config)}/{config.stage}/{config.hardware.precision}"
 
 
-def _get_speed(book: RateBook, device: str, is_mixed: bool) -> tuple[float | None, float, str]:
-    """Returns a device's operations per second, the share that training reaches, and the source of both.
+def name_model(config: TrainConfig) -> str:
+    """Returns the name of what is trained, under which its MFU is stored: the preset, with /lora for adapters alone."""
+    return config.model.preset if config.lora is None else f"{config.model.preset}/lora"
+
+
+def _get_speed(book: RateBook, device: str, config: TrainConfig) -> tuple[float | None, float, str]:
+    """Returns a device's operations per second, the share that a training reaches, and the source of both.
 
     If the speed is not known it is None, and the source says why.
     """
@@ -282,16 +285,19 @@ def _get_speed(book: RateBook, device: str, is_mixed: bool) -> tuple[float | Non
             known = ", ".join(PEAK_FLOPS)
             return None, 0.0, f"{device} has no known speed, and this training was not measured on it (known: {known})"
         return 1 / found[0].seconds, 1.0, f"operations per second as measured with another preset: {found[1]}"
-    peak = (PEAK_FLOPS if is_mixed else PEAK_FLOPS_FP32)[part]
-    for rates in book.rates:
-        for measured, mfu in rates.mfu.items():
-            if is_device(measured, device):
-                return peak, mfu, f"data sheet; MFU {rates.origin}"
-    return (
-        peak,
-        AIMED_MFU,
-        f"data sheet; a model FLOPs utilisation (MFU) of {AIMED_MFU:.0%} is assumed, because it was not measured",
-    )
+    peak, model = get_peak_flops(part, config), name_model(config)
+    known = book.find(lambda rates: rates.mfu, lambda row: row.model in ("", model) and is_device(row.device, device))
+    if known is not None:
+        return peak, known[0].share, f"data sheet; MFU {known[1]}"
+    others = [f"{row.share:.1%} by {row.model} on {row.device}" for rates in book.rates for row in rates.mfu]
+    measured = f"; measured were {', '.join(others)}" if others else ""
+    basis = f"{AIMED_MFU:.0%} is assumed, the aim, because no training of {model} was measured on {part}{measured}"
+    return peak, AIMED_MFU, f"data sheet; a model FLOPs utilisation (MFU) of {basis}"
+
+
+def get_peak_flops(part: str, config: TrainConfig) -> float:
+    """Returns the operations per second of a known GPU in the precision of a training, from its data sheet."""
+    return (PEAK_FLOPS if config.hardware.precision == "bf16-mixed" else PEAK_FLOPS_FP32)[part]
 
 
 def _is_flop_cost(row: Cost, device: str) -> bool:
@@ -344,7 +350,8 @@ def estimate_callers(preset: str, book: RateBook, device: str) -> Figure:
     """Estimates the number of concurrent callers in real time on one device; unknown if no step was measured there.
 
     Callers are in time if a step takes at most the share `LimitsConfig.budget_share` of a frame. Above the largest
-    number that was measured, times are extrapolated linearly, if that number is in time.
+    number that was measured, times are extrapolated linearly, if that number is in time. They are fewer than those with
+    which a server was seen to be late (`StepTimes.late_from`).
     """
     key, title = f"callers.{preset}.{device}", f"concurrent callers of {preset} on one {device}"
 
@@ -353,7 +360,8 @@ def estimate_callers(preset: str, book: RateBook, device: str) -> Figure:
 
     found = book.find(lambda rates: rates.steps, fits)
     if found is None:
-        why = f"a step of {preset} on {device} was not measured: {describe_measurement(device)}"
+        how = "kame bench --checkpoint …" if device == CPU else "kame bench --device cuda --checkpoint …"
+        why = f"a step of {preset} on {device} was not measured: run `{how}` there with a checkpoint of it"
         return make_unknown(key, SERVING, title, "callers", why)
     times = dict(sorted(found[0].step_s.items()))
     share = float(LimitsConfig.model_fields["budget_share"].default)
@@ -371,4 +379,6 @@ def estimate_callers(preset: str, book: RateBook, device: str) -> Figure:
         "are used; "
         "a server considers its slow steps and admits somewhat fewer callers"
     )
+    if (late_from := found[0].late_from) is not None and most >= late_from:
+        most, told = late_from - 1, f"{told}; with {late_from} callers, frames were late"
     return Figure(key, SERVING, title, float(most), "callers", told, str(found[1]))

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from data_schemas.config.training import TrainConfig
-from data_schemas.rates import Cost, Figure, Origin, RateBook, Rates, StepTimes
+from data_schemas.rates import Cost, Figure, Mfu, Origin, RateBook, Rates, StepTimes
 from flows.settings import build_train_config, find_shipped_checkpoint
 from kame_model.checkpoint.kame_json import KameJson
 from kame_model.estimate import (
@@ -166,9 +166,28 @@ def test_a_gpu_that_nobody_measured_is_told_by_its_data_sheet_and_an_assumption(
     assert alone.value is not None
     assumed = plan(config, Rates(origin=ORIGIN), "H200")["training.small.H200.dialogues.s"]
     assert "assumed" in assumed.basis
-    half = plan(config, Rates(origin=ORIGIN, mfu={"H200": 0.225}), "NVIDIA H200")["training.small.NVIDIA H200.s"]
+    half = plan(config, Rates(origin=ORIGIN, mfu=[Mfu(device="H200", share=0.225)]), "NVIDIA H200")[
+        "training.small.NVIDIA H200.s"
+    ]
     assert half.value == pytest.approx(2 * alone.value)
+    other = Rates(origin=ORIGIN, mfu=[Mfu(device="H200", model="small/lora", share=0.1)])
+    unlike = plan(config, other, "H200")["training.small.H200.dialogues.s"]
+    assert unlike.value == assumed.value
+    assert "no training of small was measured on H200; measured were 10.0% by small/lora on H200" in unlike.basis
     assert plan(config, Rates(origin=ORIGIN), "Abacus")["training.small.Abacus.s"].value is None
+
+
+def test_what_was_measured_on_a_gpu_is_in_the_reference_rates() -> None:
+    adapters, book = config_of("moshi-7b", **{"init_from": "weights", "lora.rank": 64}), RateBook.open()
+    time = estimate_training([adapters], *get_assumed_codes("mimi"), book, "H200")[0]
+    n_frames = adapters.max_steps * adapters.data.batch_frames * (adapters.optim.accumulation or 1)
+    assert time.value == pytest.approx(n_frames / 2_189, rel=0.01)
+    assert "one NVIDIA H200" in time.basis
+    whole = estimate_training([config_of("moshi-7b")], *get_assumed_codes("mimi"), book, "H200")[0]
+    assert "measured were 6.9% by moshi-7b/lora on H200" in whole.basis
+    served = estimate_callers("small", book, "H200")
+    assert served.value == 31
+    assert "with 32 callers, frames were late" in served.formula
 
 
 def test_a_stage_that_ends_by_itself_is_planned_as_at_most() -> None:
@@ -210,11 +229,13 @@ def test_processes_that_cannot_share_a_steps_micro_batches_are_told() -> None:
 
 
 def test_callers_are_those_whose_step_keeps_its_share_of_a_frame() -> None:
-    def callers(step_s: dict[int, float]) -> float | None:
-        rates = Rates(origin=ORIGIN, steps=[StepTimes(preset="nano", step_s=step_s)])
+    def callers(step_s: dict[int, float], late_from: int | None = None) -> float | None:
+        rates = Rates(origin=ORIGIN, steps=[StepTimes(preset="nano", step_s=step_s, late_from=late_from)])
         return estimate_callers("nano", RateBook([rates]), "cpu").value
 
     assert callers({1: 0.010, 2: 0.012, 4: 0.016}) == 28  # (64 - 8) / 2
+    assert callers({1: 0.010, 2: 0.012, 4: 0.016}, late_from=8) == 7
+    assert callers({1: 0.010, 2: 0.012, 4: 0.016}, late_from=32) == 28
     assert callers({1: 0.030, 2: 0.050, 4: 0.090}) == 2
     assert callers({1: 0.100, 2: 0.120}) == 0
     assert callers({4: 0.030}) == 4
