@@ -170,6 +170,13 @@ def bench(
     with_training: Annotated[
         bool, typer.Option("--training/--no-training", help="Whether training is measured as well.")
     ] = True,
+    device: Annotated[
+        list[str],
+        typer.Option(
+            "--device",
+            help="cpu, cuda or auto: device on which codec, training and server steps are measured. Can be repeated.",
+        ),
+    ] = ["cpu"],  # noqa: B006
     out: Annotated[
         Path | None, typer.Option("--out", help="File to write the rates to. Default: the file that `kame plan` reads.")
     ] = None,
@@ -218,6 +225,7 @@ def bench(
             trained,
             lambda step: typer.echo(f"measuring {step} …", err=True),
             keeps_shapes=not is_sample,
+            devices=list(dict.fromkeys(device)),
         )
         path = out or get_own_rates_path()
         save_rates(path, rates)
@@ -227,8 +235,9 @@ def bench(
             return
         from flows.cli import show
 
-        rows = [(each.step, each.engine, f"{each.seconds:.4g}", each.per) for each in rates.costs]
-        show.open_console().print(show.make_table("Processor seconds", ("step", "engine", "seconds", "per"), rows))
+        rows = [(each.step, each.engine, each.device, f"{each.seconds:.4g}", each.per) for each in rates.costs]
+        head = ("step", "engine", "device", "seconds", "per")
+        show.open_console().print(show.make_table("Processor seconds, or seconds on a GPU", head, rows))
         typer.echo(f"{path}: measured in {taken_s:.0f} s on {rates.origin.machine}. Next, run: kame plan")
 
 

@@ -24,10 +24,11 @@ from backends.chat.budget import ChatUsage, set_run_id
 from backends.engine import Samples
 from data_schemas.config import RefreshConfig, SourceConfig
 from data_schemas.errors import BackendError, SourceError
-from data_schemas.rates import ChatRate, Cost, DialogueShape, Origin, PromptSize, Rates, Sizes
+from data_schemas.rates import CPU, ChatRate, Cost, DialogueShape, Origin, PromptSize, Rates, Sizes
 from data_schemas.records import AudioDialogue, Clips, Dialogue, Item, OracleRow
 from data_schemas.store import Store
 from data_schemas.units import SAMPLE_RATE_HZ, samples_to_seconds
+from flows.runs.plan import name_device
 from flows.runs.usage import UsageMeter, read_usage
 from pipelines.asking import run_alone
 from pipelines.audio import decode_flac
@@ -92,7 +93,12 @@ class Bench:
 
 
 def run_bench(
-    config: RefreshConfig, n_dialogues: int, checkpoint: str | None, tell: Tell, keeps_shapes: bool = True
+    config: RefreshConfig,
+    n_dialogues: int,
+    checkpoint: str | None,
+    tell: Tell,
+    keeps_shapes: bool = True,
+    devices: Sequence[str] = (CPU,),
 ) -> Rates:
     """Measures all steps and returns the rates.
 
@@ -101,19 +107,25 @@ def run_bench(
         checkpoint: a trained front-end whose codec, training and server steps are measured; if None, these are skipped.
         tell: called with the name of each step before it is measured.
         keeps_shapes: whether lengths of the dialogues are stored for sources of the same names.
+        devices: those on which the codec, training and server steps are measured: cpu, cuda or auto.
 
     Raises:
+        ConfigError: a device does not exist.
         KameError: as in a run.
     """
+    others = [each for each in devices if each != CPU and checkpoint is not None]
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as alone:
+        list(alone.map(name_device, others))  # an error now, and not after minutes; torch is not loaded here
     origin = Origin(day=f"{datetime.now(UTC):%Y-%m-%d}", machine=describe_machine())
     with UsageMeter() as meter:
         bench = measure_dataset(config, n_dialogues, meter, tell)
     more = []
     if checkpoint is not None:
-        tell("codec, training and a server's step")
         from flows.runs.bench_training import measure_training
 
-        more.append(measure_training(checkpoint, bench.dialogues, bench.oracles, origin))
+        for device in devices:
+            tell(f"codec, training and a server's step on {device}")
+            more.append(measure_training(checkpoint, bench.dialogues, bench.oracles, origin, device))
     return Rates(
         origin=origin,
         shapes=bench.shapes if keeps_shapes else [],
@@ -122,7 +134,8 @@ def run_bench(
         prompts=_measure_prompt_sizes(bench),
         steps=[row for each in more for row in each.steps],
         sizes=bench.sizes,
-        training_bytes=next((each.training_bytes for each in more), None),
+        training_bytes=next((each.training_bytes for each in more if each.training_bytes is not None), None),
+        mfu=[row for each in more for row in each.mfu],
     )
 
 

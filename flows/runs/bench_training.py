@@ -1,6 +1,7 @@
-"""Second half of `kame bench`: codec, training steps and a server's step, in another process.
+"""Second half of `kame bench`: codec, training steps and a server's step on a device, in another process.
 
-This way, their memory is not mixed with that of the engines in the first half.
+This way, their memory is not mixed with that of the engines in the first half. On a CPU, times are processor times,
+which a busy machine affects less; on a GPU they are elapsed times, in which the device waits for nobody else.
 """
 
 import math
@@ -9,19 +10,22 @@ import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Final
+from statistics import median
+from typing import Final, Self
 
 import torch
 
+from backends.registry import make_device_option
 from data_schemas.config.model import SamplingConfig
 from data_schemas.config.training import TrainConfig
 from data_schemas.presets import PRESETS
-from data_schemas.rates import Cost, Origin, Rates, StepTimes
+from data_schemas.rates import CPU, Cost, Mfu, Origin, Rates, StepTimes
 from data_schemas.records import AudioDialogue, OracleRow
 from data_schemas.store import Store
+from flows.runs.plan import name_device
 from flows.settings import build_train_config
 from kame_model.checkpoint.load import Checkpoint, load_checkpoint
 from kame_model.encode.dialogue import make_token_row
@@ -29,9 +33,18 @@ from kame_model.encode.folder import TOKENIZER
 from kame_model.encode.manifest import MANIFEST, Counts, MadeWith, TokenFile, TokenShard, make_manifest, read_manifest
 from kame_model.encode.rows import write_codes, write_rows
 from kame_model.encode.sound import Sound, encode_window
-from kame_model.estimate import count_activation_bytes, count_stage, count_weight_bytes, name_training
-from kame_model.serve.device.engine import Engine
+from kame_model.estimate import (
+    count_activation_bytes,
+    count_stage,
+    count_weight_bytes,
+    get_peak_flops,
+    name_model,
+    name_training,
+)
+from kame_model.serve.device.engine import N_WARM_UP, Engine
+from kame_model.train.parallel import find_device
 from kame_model.train.run import train
+from kame_model.train.throughput import find_known_gpu
 from kame_model.train.trainer import Silent
 
 N_STEPS: Final = 6
@@ -39,44 +52,78 @@ CALLERS: Final = (1, 2, 4, 8)
 N_SERVED: Final = 15
 
 
-class Clock(Silent):
-    """Progress callback that records the processor time so far at the end of each step."""
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Device on which is measured, and the name under which its rates are stored: cpu, or a GPU's."""
 
-    def __init__(self) -> None:
+    device: torch.device
+    name: str
+
+    @classmethod
+    def find(cls, wanted: str) -> Self:
+        """Finds the device of a setting; a GPU with a data sheet is named as there.
+
+        Raises:
+            ConfigError: there is no such device.
+        """
+        name = name_device(wanted)
+        return cls(find_device(wanted), find_known_gpu(name) or name)
+
+    def read_s(self) -> float:
+        """Returns seconds so far: of the processor, or on a GPU elapsed ones, after waiting for its work."""
+        if self.device.type == "cpu":
+            return time.process_time()
+        torch.cuda.synchronize(self.device)
+        return time.perf_counter()
+
+
+class Clock(Silent):
+    """Progress callback that records the time so far at the end of each step."""
+
+    def __init__(self, place: Place) -> None:
+        self._place = place
         self.marks_s: list[float] = []
 
     def step(self, step: int, figures: Mapping[str, float]) -> None:
-        """Records the processor time at the end of a step."""
-        self.marks_s.append(time.process_time())
+        """Records the time at the end of a step."""
+        self.marks_s.append(self._place.read_s())
 
     def compute_step_s(self) -> float:
-        """Computes the mean processor time of a step in seconds, without the first one."""
+        """Computes the mean time of a step in seconds, without the first one."""
         return (self.marks_s[-1] - self.marks_s[0]) / (len(self.marks_s) - 1)
 
 
 def measure_training(
-    checkpoint: str, dialogues: Sequence[AudioDialogue], oracles: Sequence[OracleRow], origin: Origin
+    checkpoint: str, dialogues: Sequence[AudioDialogue], oracles: Sequence[OracleRow], origin: Origin, device: str = CPU
 ) -> Rates:
     """Measures the codec, training and serving with the vocabulary and codec of a trained checkpoint, in a new process.
 
+    Args:
+        device: cpu, cuda or auto.
+
     Raises:
+        ConfigError: there is no such device.
         KameError: the checkpoint cannot be read, or has no vocabulary or codec.
     """
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as alone:
-        return alone.submit(_measure, checkpoint, list(dialogues), list(oracles), origin).result()
+        return alone.submit(_measure, checkpoint, list(dialogues), list(oracles), origin, device).result()
 
 
-def _measure(source: str, dialogues: Sequence[AudioDialogue], oracles: Sequence[OracleRow], origin: Origin) -> Rates:
+def _measure(
+    source: str, dialogues: Sequence[AudioDialogue], oracles: Sequence[OracleRow], origin: Origin, device: str
+) -> Rates:
     """Measures what `measure_training` returns, in this process, whose memory is measured as well."""
-    checkpoint = load_checkpoint(source)
+    place = Place.find(device)
+    checkpoint = load_checkpoint(source, place.device)
     with tempfile.TemporaryDirectory() as folder:
         preset = checkpoint.front_end.preset
-        n_frames = N_STEPS * make_bench_config(Path(folder), preset, "dialogues").data.batch_frames
-        codec_cost = _write_rows(Path(folder) / "rows", checkpoint, dialogues, oracles, n_frames)
-        costs, rest_bytes = _measure_steps(Path(folder), preset)
-    step_s = {n: _measure_server_step(checkpoint, n) for n in CALLERS}
-    steps = [StepTimes(preset=preset, step_s=step_s)]
-    return Rates(origin=origin, costs=[codec_cost, *costs], steps=steps, training_bytes=max(1.0, rest_bytes))
+        config = make_bench_config(Path(folder), preset, "dialogues", place)
+        n_frames = N_STEPS * config.data.batch_frames * (config.optim.accumulation or 1)
+        codec_cost = _write_rows(Path(folder) / "rows", checkpoint, dialogues, oracles, n_frames, place)
+        trained = _measure_steps(Path(folder), preset, place, origin)
+    step_s = {n: _measure_server_step(checkpoint, n, place) for n in CALLERS}
+    steps = [StepTimes(preset=preset, device=place.name, step_s=step_s)]
+    return trained.model_copy(update={"costs": [codec_cost, *trained.costs], "steps": steps})
 
 
 def _write_rows(
@@ -85,17 +132,19 @@ def _write_rows(
     dialogues: Sequence[AudioDialogue],
     oracles: Sequence[OracleRow],
     n_frames: int,
+    place: Place,
 ) -> Cost:
     """Writes token rows of the dialogues, all of split train, and returns the cost of encoding them by the codec.
 
     The dialogues are repeated until they have at least `n_frames` frames.
     """
-    codec, tokenizer, store = checkpoint.codec(), checkpoint.tokenizer(), Store(str(folder))
+    codec, tokenizer, store = checkpoint.codec(str(place.device)), checkpoint.tokenizer(), Store(str(folder))
+    where = place if make_device_option("codec", codec.name, str(place.device)) else Place.find(CPU)
     sounds = [Sound(each.dialogue_id, each.n_samples, each.flac) for each in dialogues]
     encode_window(codec, sounds[:1])
-    before_s = time.process_time()
+    before_s = where.read_s()
     codes = encode_window(codec, sounds)
-    taken_s = time.process_time() - before_s
+    taken_s = where.read_s() - before_s
     asked = {each.dialogue_id: each for each in oracles}
     pairs = zip(dialogues, codes, strict=True)
     made = [make_token_row(each, asked.get(each.dialogue_id), own, tokenizer)[0] for each, own in pairs]
@@ -115,37 +164,50 @@ def _write_rows(
     store.write_bytes(TOKENIZER, tokenizer.path.read_bytes())
     store.write_bytes(MANIFEST, manifest.model_dump_json().encode())
     duration_s = sum(each.duration_s for each in dialogues)
-    return Cost(step="codec", engine=codec.name, per="duration_s", seconds=taken_s / duration_s)
+    return Cost(step="codec", engine=codec.name, device=where.name, per="duration_s", seconds=taken_s / duration_s)
 
 
-def _measure_steps(folder: Path, preset: str) -> tuple[list[Cost], float]:
-    """Trains a few steps of each stage but those on speech rows, for which the figures of dialogues are used.
-
-    Returns:
-        The costs in processor seconds of a thread, per frame of each kind of training and per floating-point operation;
-        and the peak memory of the process in bytes without weights and activations.
-    """
-    costs, counted = [], 0.0
+def _measure_steps(folder: Path, preset: str, place: Place, origin: Origin) -> Rates:
+    """Trains a few steps of each stage but those on speech rows, for which the figures of dialogues are used."""
+    costs, mfu, rest_bytes = list[Cost](), list[Mfu](), None
     for plan in PRESETS[preset].plan:
         if plan.main == "speech":
             continue  # needs speech rows; its steps are those of dialogues, which have as much sound
-        config = make_bench_config(folder, preset, plan.name)
-        clock = Clock()
+        config = make_bench_config(folder, preset, plan.name, place)
+        clock = Clock(place)
         train(config, clock)
-        frame_s = clock.compute_step_s() / torch.get_num_threads() / config.data.batch_frames
-        costs.append(Cost(step="train", engine=name_training(config), per="frame", seconds=frame_s))
+        n_threads = torch.get_num_threads() if place.name == CPU else 1
+        frame_s = clock.compute_step_s() / n_threads / config.data.batch_frames / (config.optim.accumulation or 1)
+        names = [name_training(config)]
         if plan.main == "dialogues":
-            like = name_training(config).replace("/dialogues/", "/speak/")
-            costs.append(Cost(step="train", engine=like, per="frame", seconds=frame_s))
+            names.append(name_training(config).replace("/dialogues/", "/speak/"))
             by = read_manifest(Store(str(folder / "rows"))).made_with
             shape, counts = count_stage(config, by.text_card, by.layout)
-            costs.append(Cost(step="flop", per="operation", seconds=frame_s / counts.flops))
-            counted = count_weight_bytes(config, shape) + count_activation_bytes(config, shape, counts)
-    peak_bytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-    return costs, peak_bytes - counted
+            speed = make_speed(config, place.name, counts.flops / frame_s)
+            costs += [speed] if isinstance(speed, Cost) else []
+            mfu += [speed] if isinstance(speed, Mfu) else []
+            if place.name == CPU:
+                counted = count_weight_bytes(config, shape) + count_activation_bytes(config, shape, counts)
+                peak_bytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+                rest_bytes = max(1.0, peak_bytes - counted)
+        costs += [Cost(step="train", engine=each, device=place.name, per="frame", seconds=frame_s) for each in names]
+    return Rates(origin=origin, costs=costs, mfu=mfu, training_bytes=rest_bytes)
 
 
-def make_bench_config(folder: Path, preset: str, stage: str) -> TrainConfig:
+def make_speed(config: TrainConfig, device: str, flops_per_s: float) -> Cost | Mfu:
+    """Makes the rate of a training's speed: the MFU on a GPU with a data sheet, otherwise the cost of an operation.
+
+    Args:
+        device: name of the device.
+        flops_per_s: floating-point operations per second that the training reached.
+    """
+    known = find_known_gpu(device)
+    if known is None:
+        return Cost(step="flop", device=device, per="operation", seconds=1 / flops_per_s)
+    return Mfu(device=known, model=name_model(config), share=flops_per_s / get_peak_flops(known, config))
+
+
+def make_bench_config(folder: Path, preset: str, stage: str, place: Place) -> TrainConfig:
     """Builds the configuration of a few steps of a preset's stage, without evaluation and checkpoints."""
     typed = {
         "out": str(folder / f"run-{stage}"),
@@ -153,7 +215,7 @@ def make_bench_config(folder: Path, preset: str, stage: str) -> TrainConfig:
         "shares.speech": 0.0,
         "data.datasets": [{"path": str(folder / "rows")}],
         "data.workers": 0,
-        "hardware.device": "cpu",
+        "hardware.device": str(place.device),
         "keep.evaluate_examples": 0,
         "keep.save_every": 10**6,
         "keep.log_every": 10**6,
@@ -162,14 +224,14 @@ def make_bench_config(folder: Path, preset: str, stage: str) -> TrainConfig:
     return build_train_config(preset, stage, None, typed)
 
 
-def _measure_server_step(checkpoint: Checkpoint, n_callers: int) -> float:
-    """Returns the minimum processor time of a server step for a number of sessions, in seconds."""
-    codec, tokenizer = checkpoint.codec(), checkpoint.tokenizer()
+def _measure_server_step(checkpoint: Checkpoint, n_callers: int, place: Place) -> float:
+    """Returns the time of a server step for a number of sessions in seconds: the minimum, or on a GPU the median."""
+    codec, tokenizer = checkpoint.codec(str(place.device)), checkpoint.tokenizer()
     sampling = checkpoint.sampling(SamplingConfig())
     times_s = []
     with Engine(checkpoint.front_end, codec, tokenizer, n_callers, sampling) as engine:
-        for _ in range(N_SERVED):
-            before_s = time.process_time()
+        for _ in range(N_WARM_UP + N_SERVED):
+            before_s = place.read_s()
             engine.time_step(n_callers)
-            times_s.append(time.process_time() - before_s)
-    return min(times_s)
+            times_s.append(place.read_s() - before_s)
+    return min(times_s) if place.name == CPU else median(times_s[N_WARM_UP:])
