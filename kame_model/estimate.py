@@ -166,7 +166,7 @@ def estimate_training(
     where = device if n_devices == 1 else f"{n_devices} × {device}"
     largest = max(range(len(stages)), key=lambda number: least[number].value or 0.0)
     most = least[largest]
-    spare = _describe_spare(stages[largest], build_meta_model(stages[largest], text_card, layout), device, n_devices)
+    spare = _describe_spare(stages[largest], *count_stage(stages[largest], text_card, layout), device, n_devices)
     misfit, at_most = _describe_misfit(most, device), ", at most" if any(map(_may_end_early, stages)) else ""
     title = f"training of {preset} on {where}{at_most}{misfit}"
     each_device = "" if n_devices == 1 else " each"
@@ -189,7 +189,7 @@ def _describe_misfit(memory: Figure, device: str) -> str:
     return f", does not fit into {GPU_BYTES[known] / 1e9:,.0f} GB"
 
 
-def _describe_spare(config: TrainConfig, model: FrontEnd, device: str, n_devices: int) -> str:
+def _describe_spare(config: TrainConfig, model: FrontEnd, counts: PassCounts, device: str, n_devices: int) -> str:
     """Returns a remark for a title if a training that recomputes activations fits the device without doing so too."""
     known = find_known_gpu(device)
     if known is None or not config.hardware.activation_checkpointing:
@@ -197,7 +197,7 @@ def _describe_spare(config: TrainConfig, model: FrontEnd, device: str, n_devices
     whole = config.model_copy(
         update={"hardware": config.hardware.model_copy(update={"activation_checkpointing": False})}
     )
-    needed = estimate_memory(whole, model, RateBook([]), device, n_devices).value
+    needed = estimate_memory(whole, model, counts, RateBook([]), device, n_devices).value
     if needed is None or needed > GPU_BYTES[known]:
         return ""
     return f", {needed / 1e9:,.0f} of {GPU_BYTES[known] / 1e9:,.0f} GB with hardware.activation_checkpointing=false"
@@ -286,9 +286,9 @@ def _get_speed(book: RateBook, device: str, config: TrainConfig) -> tuple[float 
             return None, 0.0, f"{device} has no known speed, and this training was not measured on it (known: {known})"
         return 1 / found[0].seconds, 1.0, f"operations per second as measured with another preset: {found[1]}"
     peak, model = get_peak_flops(part, config), name_model(config)
-    known = book.find(lambda rates: rates.mfu, lambda row: row.model in ("", model) and is_device(row.device, device))
-    if known is not None:
-        return peak, known[0].share, f"data sheet; MFU {known[1]}"
+    own = book.find(lambda rates: rates.mfu, lambda row: row.model in ("", model) and is_device(row.device, device))
+    if own is not None:
+        return peak, own[0].share, f"data sheet; MFU {own[1]}"
     others = [f"{row.share:.1%} by {row.model} on {row.device}" for rates in book.rates for row in rates.mfu]
     measured = f"; measured were {', '.join(others)}" if others else ""
     basis = f"{AIMED_MFU:.0%} is assumed, the aim, because no training of {model} was measured on {part}{measured}"

@@ -152,8 +152,6 @@ def _format_serving_rows(facts: KameJson) -> list[tuple[str, str]]:
     own, delays = facts.sampling, facts.trained_delays
     how = (
         f"temperature {own.temp_text:g} for text and {own.temp:g} for sound, the {own.top_k_text} and {own.top_k} best"
-        if own.use_sampling
-        else "none: always the likeliest token of text and sound"
     )
     told = "not known"
     if delays is not None:

@@ -1,15 +1,15 @@
-"""How much of the batches of each preset is padding."""
+"""`benchmarks.loader` as a process of its own: how much of the batches of each preset is padding."""
+
+import json
 
 import pytest
 
-from benchmarks.loader import measure_padding
-
-pytestmark = pytest.mark.full
+from tests.support.benchmark_runs import run_benchmark
 
 
-@pytest.mark.parametrize(
-    ("preset", "n_rows", "most"), [("nano", 300, 0.055), ("small", 700, 0.05), ("moshi-7b", 300, 0.05)]
-)
-def test_few_frames_of_a_presets_batches_are_padding(preset: str, n_rows: int, most: float) -> None:
-    """`nano`, which is made for CPUs, has a little more: its lengths are multiples of 32."""
-    assert 0 < measure_padding(preset, n_rows) < most
+@pytest.mark.slow
+def test_few_frames_of_a_presets_batches_are_padding() -> None:
+    padding = json.loads(run_benchmark("loader", "--steps", "2", "--dialogues", "700", "--json"))["padding"]
+    assert 0 < padding["nano"] < 0.055, "its lengths are multiples of 32, for CPUs"
+    assert 0 < padding["small"] < 0.05
+    assert 0 < padding["moshi-7b"] < 0.05
