@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tomllib
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import partial
 from pathlib import Path
 
@@ -155,14 +155,40 @@ def test_wheel_holds_every_file_of_every_package(wheel: Path) -> None:
     assert {name.split("/")[0] for name in held if ".dist-info/" not in name} == set(PACKAGES)
 
 
+def required(lines: Iterable[str]) -> set[str]:
+    """The names of the packages that are installed here for these requirements, and of all that they require."""
+    found: dict[tuple[str, str], None] = {}
+    todo = [Requirement(line) for line in lines]
+    for wanted in todo:
+        name = canonicalize_name(wanted.name)
+        for extra in {"", *wanted.extras} - {extra for package, extra in found if package == name}:
+            found[name, extra] = None
+            needed = map(Requirement, importlib.metadata.requires(name) or [])
+            todo += [
+                each
+                for each in needed
+                if (each.marker is None or each.marker.evaluate({"extra": extra}))
+                and (name, canonicalize_name(each.name)) not in NOT_TAKEN
+            ]
+    return {name for name, _ in found}
+
+
+def link(package: importlib.metadata.Distribution, site: Path) -> None:
+    """Links the files of an installed package into another environment's folder of packages."""
+    for top in {file.parts[0] for file in package.files or [] if file.parts[0] not in ("..", "__pycache__")}:
+        if not (site / top).exists():
+            (site / top).symlink_to(Path(str(package.locate_file(top))))
+
+
 @pytest.mark.slow
 def test_wheel_in_an_environment_of_its_own_makes_a_preview(wheel: Path, tmp_path: Path) -> None:
-    """What it asks for is taken from this environment, since tests reach no registry; ours is the wheel's."""
+    """What it asks for with the extra `speech` is linked from this environment, since tests reach no registry."""
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "venv"], check=True)
     (site,) = (tmp_path / "venv" / "lib").glob("python*/site-packages")
     pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--python", str(tmp_path / "venv")]
     subprocess.run([*pip, "install", "--quiet", "--no-index", "--no-deps", str(wheel)], check=True, capture_output=True)
-    (site / "theirs.pth").write_text("\n".join(each for each in sys.path if each.endswith("site-packages")))
+    for name in required([*PROJECT["project"]["dependencies"], *PROJECT["project"]["optional-dependencies"]["speech"]]):
+        link(importlib.metadata.distribution(name), site)
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     kame = [tmp_path / "venv" / "bin" / "kame"]
     run = partial(subprocess.run, cwd=tmp_path, env=environment, capture_output=True, text=True)
