@@ -162,8 +162,10 @@ def _get_state(info: dict[str, Any]) -> str:
 
 
 def _is_refusal(error: BaseException | None) -> bool:
-    """Whether a client's error, or one of its causes, is a failed precondition."""
+    """Whether a client's error, or one of its causes, is a failed precondition (gcsfs raises `FileExistsError`)."""
     while error is not None:
+        if isinstance(error, FileExistsError):
+            return True
         response = getattr(error, "response", None)
         code = response.get("Error", {}).get("Code") if isinstance(response, dict) else getattr(error, "code", None)
         if str(code) in _CHANGED:

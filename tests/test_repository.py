@@ -53,15 +53,15 @@ def pins(*names: str) -> dict[str, str]:
     return {canonicalize_name(name): version for text in texts for name, version in PIN.findall(text)}
 
 
-NEVER_TRIED = ("gcsfs",)
-"""What pyproject.toml offers and no test has met; it is no part of the environment that is tested."""
+NOT_LOCKED = ("gcsfs",)
+"""What pyproject.toml offers and no test meets; it is no part of the environment that is tested."""
 
 
 def declared() -> list[Requirement]:
     """All that pyproject.toml asks for, with and without extras, but the project itself."""
     extras: dict[str, list[str]] = PROJECT["project"]["optional-dependencies"]
     lines = [*PROJECT["project"]["dependencies"], *(line for extra in extras.values() for line in extra)]
-    return [each for each in map(Requirement, lines) if each.name not in (PROJECT["project"]["name"], *NEVER_TRIED)]
+    return [each for each in map(Requirement, lines) if each.name not in (PROJECT["project"]["name"], *NOT_LOCKED)]
 
 
 def unmet(versions: dict[str, str]) -> Iterator[tuple[str, str]]:

@@ -102,7 +102,11 @@ def refresh(
     variants: Variants = None,
     lexicon: Lexicon = None,
     out: Annotated[
-        str | None, typer.Option("--out", help="Folder of the dataset, or s3://BUCKET/PREFIX; see docs/stores.md.")
+        str | None,
+        typer.Option(
+            "--out",
+            help="Folder of the dataset, s3://BUCKET/PREFIX or gs://BUCKET/PREFIX (hardly tested): docs/stores.md.",
+        ),
     ] = None,
     profile: ProfileName = "embedded",
     config: ConfigFile = None,
