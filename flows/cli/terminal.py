@@ -4,6 +4,7 @@ import json
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from typing import Annotated
 
 import typer
@@ -32,7 +33,7 @@ def print_json(value: object) -> None:
 def report_errors(as_json: bool, how_to_resume: str = HOW_TO_RESUME) -> Iterator[None]:
     """Context manager that reports a KameError or Ctrl-C as one message with an exit code; other errors pass.
 
-    The message is on standard error.
+    A package of another project that is not installed is reported like a KameError. The message is on standard error.
 
     Args:
         as_json: whether a KameError is also printed as JSON on standard output.
@@ -41,7 +42,8 @@ def report_errors(as_json: bool, how_to_resume: str = HOW_TO_RESUME) -> Iterator
     from data_schemas.errors import KameError
 
     try:
-        yield
+        with _translate_missing_packages():
+            yield
     except KameError as error:
         if as_json:
             print_json({"error": error.what, "remedy": error.remedy})
@@ -50,3 +52,21 @@ def report_errors(as_json: bool, how_to_resume: str = HOW_TO_RESUME) -> Iterator
     except KeyboardInterrupt:
         typer.echo(f"kame: stopped. {how_to_resume}".rstrip(), err=True)
         raise typer.Exit(130) from None
+
+
+@contextmanager
+def _translate_missing_packages() -> Iterator[None]:
+    """Converts the error of an import of a package that is not installed to a ConfigError; missing modules of an
+    installed package pass."""
+    from data_schemas.errors import ConfigError
+
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        package = (error.name or "").partition(".")[0]
+        if not package or find_spec(package) is not None:
+            raise
+        raise ConfigError(
+            f"This command needs a package that is not installed: {package}.",
+            "Install what all commands need: pip install 'kame-pipeline[all]'.",
+        ) from error

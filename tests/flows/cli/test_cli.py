@@ -1,5 +1,6 @@
 """The command `kame`: what it prints, for people and for programs, and how it ends."""
 
+import importlib
 import json
 import subprocess
 import sys
@@ -9,6 +10,7 @@ from typing import Any
 
 import pytest
 import soundfile
+import typer
 import yaml
 from typer.testing import CliRunner, Result
 
@@ -18,6 +20,7 @@ from data_schemas.profiles import PROFILES
 from data_schemas.reader import read_manifest
 from data_schemas.store import Store
 from flows.cli.app import app
+from flows.cli.terminal import report_errors
 
 HEAVY = {"torch", "prefect", "datasets", "onnxruntime", "openai", "pyarrow", "numpy", "pydantic", "yaml"}
 
@@ -55,6 +58,16 @@ def test_the_version_is_that_of_the_package() -> None:
     project = tomllib.loads((Path(__file__).resolve().parents[3] / "pyproject.toml").read_text(encoding="utf-8"))
     shown = kame("--version")
     assert (shown.exit_code, shown.stdout) == (0, f"kame-pipeline {project['project']['version']}\n")
+
+
+def test_a_package_that_is_not_installed_is_told_with_the_line_to_type(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(typer.Exit) as ended, report_errors(as_json=False):
+        importlib.import_module("no_such_package.part")
+    assert ended.value.exit_code == 2
+    told = capsys.readouterr().err
+    assert "not installed: no_such_package. Install what all commands need: pip install 'kame-pipeline[all]'" in told
+    with pytest.raises(ModuleNotFoundError), report_errors(as_json=False):
+        importlib.import_module("flows.no_such_module")
 
 
 @pytest.mark.parametrize("profile", PROFILES)
