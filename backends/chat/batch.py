@@ -10,10 +10,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Collection, Coroutine, Iterable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-from filelock import FileLock, Timeout
 
 from backends.chat.answers import UNBOUNDED_ANSWER, estimate_tokens, read_answer
 from backends.chat.batch_api import (
@@ -120,8 +117,6 @@ class BatchStore:
     def __init__(self, cache: ReplyCache, endpoint_name: str) -> None:
         self._cache = cache
         self._endpoint_name = endpoint_name
-        path = Path(f"{cache.path}.batches.lock").resolve()
-        self._lock = FileLock(path, timeout=0, is_singleton=True, thread_local=False)  # one a process and path
         self._has_claimed = False
 
     def claim(self) -> None:
@@ -130,20 +125,18 @@ class BatchStore:
         Raises:
             BackendError: another process holds the lock; both would create a batch from the same file.
         """
-        try:
-            self._lock.acquire()
-            self._has_claimed = True
-        except Timeout:
+        self._has_claimed = self._cache.try_lock()
+        if not self._has_claimed:
             raise BackendError(
-                f"Another process waits for batches whose answers go into {self._cache.path}.",
+                f"Another process waits for batches whose answers go into {self._cache.place}.",
                 "Wait for it or end it, then run again: its batches and answers are kept.",
-            ) from None
+            )
 
     def release(self) -> None:
         """Releases the lock if this object holds it."""
         if self._has_claimed:
             self._has_claimed = False
-            self._lock.release()
+            self._cache.unlock()
 
     def list_open_batches(self) -> list[OpenBatch]:
         """Lists all batches that this or an earlier run left open."""

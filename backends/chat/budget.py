@@ -27,20 +27,28 @@ _UNNAMED = f"unnamed-{uuid.uuid4().hex[:12]}"
 """Run id used if none is set; a process id would be reused, together with its old counts."""
 
 _ADD = """
-INSERT INTO spending (run, endpoint, model, n_requests, n_tokens_in, n_tokens_cached, n_tokens_out, usd, n_estimated)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET
-    n_requests = n_requests + excluded.n_requests, n_tokens_in = n_tokens_in + excluded.n_tokens_in,
-    n_tokens_cached = coalesce(n_tokens_cached + excluded.n_tokens_cached, n_tokens_cached, excluded.n_tokens_cached),
-    n_tokens_out = n_tokens_out + excluded.n_tokens_out, usd = usd + excluded.usd,
-    n_estimated = n_estimated + excluded.n_estimated
+INSERT INTO spending AS old (
+    run, endpoint, model, n_requests, n_tokens_in, n_tokens_cached, n_tokens_out, usd, n_estimated
+)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (run, endpoint, model) DO UPDATE SET
+    n_requests = old.n_requests + excluded.n_requests, n_tokens_in = old.n_tokens_in + excluded.n_tokens_in,
+    n_tokens_cached = coalesce(
+        old.n_tokens_cached + excluded.n_tokens_cached, old.n_tokens_cached, excluded.n_tokens_cached
+    ),
+    n_tokens_out = old.n_tokens_out + excluded.n_tokens_out, usd = old.usd + excluded.usd,
+    n_estimated = old.n_estimated + excluded.n_estimated
 """
 _SPENT = """
 SELECT endpoint, model, n_requests, n_tokens_in, n_tokens_cached, n_tokens_out, usd, n_estimated
 FROM spending WHERE run = ? ORDER BY endpoint, model
 """
-_TOTALS = "SELECT total(n_tokens_in + n_tokens_out), total(usd) FROM spending WHERE run = ?"
+_TOTALS = """
+SELECT CAST(coalesce(sum(n_tokens_in + n_tokens_out), 0) AS DOUBLE PRECISION), coalesce(sum(usd), 0.0)
+FROM spending WHERE run = ?
+"""
 _ADD_ANSWERER = """
-INSERT INTO answerers VALUES (?, ?, ?, ?, ?, 1) ON CONFLICT DO UPDATE SET n_requests = n_requests + 1
+INSERT INTO answerers AS old VALUES (?, ?, ?, ?, ?, 1)
+ON CONFLICT (run, endpoint, model, answered_by, system_fingerprint) DO UPDATE SET n_requests = old.n_requests + 1
 """
 _ANSWERERS = """
 SELECT endpoint, model, answered_by, system_fingerprint, n_requests FROM answerers WHERE run = ?

@@ -5,7 +5,8 @@ the last few). Several processes and threads may share a file on a local disk; S
 file systems. A `put` takes about 0.1 ms and a `get` less, so the event loop calls both without a thread. (diskcache
 also uses SQLite, but pickles its values and evicts old ones, which must not happen to answers.)
 
-The same file stores the cost of each run (`budget.py`) and the open batches (`batch.py`).
+The same file stores the cost of each run (`budget.py`) and the open batches (`batch.py`). The statements of all three
+are read by PostgreSQL too (`postgres_cache.py`).
 """
 
 import contextlib
@@ -16,12 +17,14 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from filelock import FileLock, Timeout
+
 from backends.chat.protocol import Endpoint
 from data_schemas import ids
 from data_schemas.errors import StoreError
 
 FORMAT = 4
-"""Version of the tables, stored in the file's `user_version`. Older files lack columns of `_ADDED` or the table
+"""Version of the tables, stored in the file's `user_version`. Older files lack columns of `ADDED_COLUMNS` or the table
 `answerers`, or have 0 where the number of tokens from a server's cache was not reported."""
 N_ID_DIGITS = 20
 """Hexadecimal digits of the key that form a request's id."""
@@ -30,7 +33,7 @@ LOCK_WAIT_S = 30.0
 LONGEST_PAUSE_S = 0.02
 """Maximum random pause between two attempts to set the journal mode."""
 
-_CREATE = (
+CREATE_TABLES = (
     """
 CREATE TABLE IF NOT EXISTS replies (
     key TEXT PRIMARY KEY, text TEXT NOT NULL, n_tokens_in INTEGER NOT NULL, n_tokens_cached INTEGER,
@@ -57,7 +60,7 @@ CREATE TABLE IF NOT EXISTS answerers (
 ) WITHOUT ROWID
 """,
 )
-_ADDED = (
+ADDED_COLUMNS = (
     ("replies", "finish_reason", "TEXT"),
     ("replies", "is_estimated", "INTEGER NOT NULL DEFAULT 0"),
     ("replies", "answered_by", "TEXT"),
@@ -76,6 +79,8 @@ INSERT INTO replies (
 )
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (key) DO NOTHING
 """
+
+FORGET = "DELETE FROM replies WHERE key >= ? AND key < ?"
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +113,25 @@ def make_request_id(key: str) -> str:
     return key[:N_ID_DIGITS]
 
 
+def bound_keys(request_ids: Iterable[str]) -> list[tuple[str, str]]:
+    """Returns the range of keys of each request id; keys are hexadecimal, so that it holds all that begin with it."""
+    return [(each, f"{each}g") for each in request_ids]
+
+
+def open_reply_cache(place: str) -> "ReplyCache":
+    """Opens the reply cache in a file, or in a PostgreSQL database if `place` is its URL.
+
+    Raises:
+        StoreError: as `ReplyCache`.
+        BackendError: the database or its library is unavailable.
+    """
+    if not place.startswith("postgresql://"):
+        return ReplyCache(place)
+    from backends.chat.postgres_cache import PostgresReplyCache
+
+    return PostgresReplyCache(place)
+
+
 class ReplyCache:
     """The reply cache in one SQLite file, `path`, which is created if it does not exist.
 
@@ -117,6 +141,9 @@ class ReplyCache:
 
     def __init__(self, path: Path | str) -> None:
         self.path = Path(path)
+        self.place = str(path)
+        lock = Path(f"{path}.batches.lock").resolve()
+        self._lock = FileLock(lock, timeout=0, is_singleton=True, thread_local=False)  # one a process and path
         with self._translate_errors():
             self.path.parent.mkdir(parents=True, exist_ok=True)
             self._connection = sqlite3.connect(
@@ -162,9 +189,9 @@ class ReplyCache:
         outdated = [name for name in ("replies", "spending") if self._is_cached_count_required(name)]
         for name in outdated:
             self._connection.execute(f"ALTER TABLE {name} RENAME TO outdated_{name}")
-        for table in _CREATE:
+        for table in CREATE_TABLES:
             self._connection.execute(table)
-        for name, column, kind in _ADDED:
+        for name, column, kind in ADDED_COLUMNS:
             if column not in self._list_columns(name):
                 self._connection.execute(f"ALTER TABLE {name} ADD COLUMN {column} {kind}")
         for name in outdated:
@@ -185,17 +212,17 @@ class ReplyCache:
 
     def get(self, key: str) -> StoredReply | None:
         """Returns the answer stored under a key (`make_reply_key`), or None."""
-        with self._translate_errors():
-            row = self._connection.execute(_GET, (key,)).fetchone()
-        if row is None:
+        rows = self.run(_GET, (key,))
+        if not rows:
             return None
-        text, n_in, n_cached, n_out, finish_reason, is_estimated, *who = row
+        text, n_in, n_cached, n_out, finish_reason, is_estimated, *who = rows[0]
         return StoredReply(text, n_in, n_cached, n_out, finish_reason, bool(is_estimated), *who)
 
     def put(self, key: str, reply: StoredReply, endpoint: Endpoint) -> StoredReply:
         """Stores an answer and returns the stored one, which is another process's if that was faster."""
-        with self._translate_errors():
-            self._connection.execute(_PUT, (key, *astuple(reply), endpoint.name, endpoint.model))
+        text, n_in, n_cached, n_out, finish_reason, is_estimated, *who = astuple(reply)
+        counts = (n_in, n_cached, n_out, finish_reason, int(is_estimated))
+        self.run(_PUT, (key, text, *counts, *who, endpoint.name, endpoint.model))
         return self.get(key) or reply
 
     def forget(self, request_ids: Iterable[str]) -> None:
@@ -203,18 +230,27 @@ class ReplyCache:
 
         Another process that is reading the file at this moment delays this until its last `close`.
         """
-        bounds = [
-            (each, f"{each}g") for each in request_ids
-        ]  # keys are hexadecimal: a range holds all that begin with an id
         with self._translate_errors():
             self._connection.execute("PRAGMA secure_delete = ON")
-            self._connection.executemany("DELETE FROM replies WHERE key >= ? AND key < ?", bounds)
+            self._connection.executemany(FORGET, bound_keys(request_ids))
             self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")  # the log of changes holds them until then
 
     def run(self, statement: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """Executes an SQL statement on the other tables and returns its rows; changes are on disk when it returns."""
         with self._translate_errors():
             return self._connection.execute(statement, parameters).fetchall()
+
+    def try_lock(self) -> bool:
+        """Locks the open batches for this process, and returns False if another process holds the lock."""
+        try:
+            self._lock.acquire()
+        except Timeout:
+            return False
+        return True
+
+    def unlock(self) -> None:
+        """Releases what `try_lock` locked."""
+        self._lock.release()
 
     def close(self) -> None:
         """Writes the log into the file and closes it."""
@@ -223,8 +259,7 @@ class ReplyCache:
 
     def __len__(self) -> int:
         """Returns the number of stored answers."""
-        with self._translate_errors():
-            return int(self._connection.execute("SELECT count(*) FROM replies").fetchone()[0])
+        return int(self.run("SELECT count(*) FROM replies")[0][0])
 
     def __enter__(self) -> Self:
         return self

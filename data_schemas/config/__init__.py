@@ -7,7 +7,7 @@ The same classes are the options of `kame`, the form of the Prefect deployment a
 from pydantic import Field, field_validator
 
 from data_schemas.config.base import Config, expand_home
-from data_schemas.config.chat import BudgetConfig, ChatConfig, OracleConfig, PriceConfig
+from data_schemas.config.chat import BudgetConfig, CacheUrl, ChatConfig, OracleConfig, PriceConfig
 from data_schemas.config.execution import LOCAL, ResourcesConfig, StageResources, check_executor
 from data_schemas.config.script import FormsConfig, FormShares, ScriptConfig
 from data_schemas.config.sources import PartConfig, SourceConfig, SplitConfig
@@ -106,6 +106,11 @@ class RefreshConfig(Config):
     chat: ChatConfig = Field(default_factory=ChatConfig, description="Chat model that writes the oracles.")
     budget: BudgetConfig = Field(
         default_factory=BudgetConfig, description="Maximum cost of the new answers of one run."
+    )
+    cache_url: CacheUrl | None = Field(
+        default=None,
+        description="PostgreSQL database (postgresql://USER@HOST/DATABASE) for the answers of all chat models, without "
+        "its password, which is in PGPASSWORD or ~/.pgpass; empty: a file in the dataset's folder.",
     )
 
     _expanded = field_validator("out")(expand_home)

@@ -2,7 +2,7 @@
 
 from itertools import pairwise
 from typing import Annotated, Literal, Self
-from urllib.parse import urlsplit
+from urllib.parse import parse_qs, urlsplit
 
 from pydantic import AfterValidator, BeforeValidator, Field, JsonValue, model_validator
 
@@ -143,6 +143,30 @@ def _check_extra(extra: dict[str, JsonValue]) -> dict[str, JsonValue]:
 OURS_TO_SAY = frozenset({"messages", "model", "n", "stream", "stream_options"})
 """Fields of a request that `extra` must not set."""
 Extra = Annotated[dict[str, JsonValue], AfterValidator(_check_extra)]
+
+_CACHE_OPTIONS = frozenset({"host", "port", "user", "sslmode", "sslrootcert", "sslcert", "sslkey", "passfile"})
+"""Options that the URL of an answer cache may have; none is a secret."""
+
+
+def _check_cache_url(url: str) -> str:
+    """Returns the URL of a PostgreSQL database unchanged; raises ValueError if it is none or may hold a secret."""
+    place = urlsplit(url)
+    if place.scheme != "postgresql" or not place.path.strip("/"):
+        raise ValueError("a cache URL must be like postgresql://USER@HOST/DATABASE")
+    if place.password is not None or place.netloc.count("@") > 1 or place.fragment:
+        raise ValueError(
+            "a cache URL must not contain a password, because it is written to logs and records: put it into the "
+            "environment variable PGPASSWORD or into ~/.pgpass"
+        )
+    if unknown := sorted(set(parse_qs(place.query, keep_blank_values=True)) - _CACHE_OPTIONS):
+        raise ValueError(
+            f"a cache URL cannot have the option {', '.join(unknown)}, only {', '.join(sorted(_CACHE_OPTIONS))}"
+        )
+    return url
+
+
+CacheUrl = Annotated[str, AfterValidator(_check_cache_url)]
+"""URL of a PostgreSQL database. It cannot hold a password, because runs record it and messages quote it."""
 
 BaseUrl = Annotated[str, AfterValidator(_check_no_secrets)]
 """URL of an endpoint. It cannot hold a secret, because runs record it and messages quote it."""

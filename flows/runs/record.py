@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from backends.chat.budget import ChatUsage, list_spending, set_run_id
-from backends.chat.cache import ReplyCache
+from backends.chat.cache import open_reply_cache
 from backends.chat.log import written_to
 from data_schemas import ids
 from data_schemas.config import RefreshConfig
@@ -21,7 +21,7 @@ from data_schemas.rates import Figure
 from data_schemas.store import Store
 from flows.runs.plan import compare_with_actual
 from flows.runs.usage import UsageMeter, add_processor_s
-from pipelines.run.execute import ANSWERS, Runner
+from pipelines.run.execute import ANSWERS, Runner, locate_answers
 from pipelines.run.parts import Part
 from pipelines.run.stages import MIXING
 
@@ -135,8 +135,8 @@ def _write_record(config: RefreshConfig, record: RunRecord, n_bytes_before: int)
     left = ("usages", "planned", "parts")
     told = {name: value for name, value in asdict(record).items() if name not in left}
     store, models = Store(config.out), []
-    if store.exists(ANSWERS):
-        with ReplyCache(store.at(ANSWERS)) as cache:
+    if config.cache_url or store.exists(ANSWERS):
+        with open_reply_cache(locate_answers(config)) as cache:
             models = [asdict(each) for each in list_spending(cache, record.run_id)]
     prices = [each["usd"] for each in models]
     usd = None if None in prices else sum(prices)

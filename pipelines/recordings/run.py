@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from backends import registry
-from backends.chat.cache import ReplyCache
+from backends.chat.cache import open_reply_cache
 from data_schemas.config import RefreshConfig
 from data_schemas.errors import ConfigError, SourceError, StoreError
 from data_schemas.manifest import Manifest, ShardEntry
@@ -21,7 +21,7 @@ from data_schemas.store import Store
 from pipelines.figures import Figures
 from pipelines.recordings.reading import open_recordings_folder, read_recordings, read_session_texts
 from pipelines.recordings.stage import RecordingsStage
-from pipelines.run.execute import ANSWERS, Runner
+from pipelines.run.execute import Runner, locate_answers
 from pipelines.run.parts import FOLDER, ITEMS, Part, PartRecord
 from pipelines.run.plan import Plan, check_folder, collect_rejects, make_plan
 from pipelines.run.publish import publish
@@ -69,7 +69,7 @@ def publish_and_forget(config: RefreshConfig, plan: Plan, entries: Sequence[Shar
     """Publishes the dataset and the consents of its callers, then deletes all data of recordings that were removed."""
     manifest, figures = publish(config, entries, collect_rejects(config, plan))
     _write_consents(config)
-    _remove_deleted_sessions(Store(config.out), config.sources[0].name, plan.parts)
+    _remove_deleted_sessions(config, config.sources[0].name, plan.parts)
     return manifest, figures
 
 
@@ -98,11 +98,12 @@ def _write_consents(config: RefreshConfig) -> None:
     Store(config.out).write_bytes(f"consents/{source.name}.jsonl", text.encode())
 
 
-def _remove_deleted_sessions(store: Store, source: str, parts: Sequence[Part]) -> None:
+def _remove_deleted_sessions(config: RefreshConfig, source: str, parts: Sequence[Part]) -> None:
     """Removes stage outputs with data of sessions that are in none of these parts, and the cached answers for them.
 
     Outputs without a record are removed too; those of other oracle versions are kept if all their sessions still exist.
     """
+    store = Store(config.out)
     runner = Runner(store)
     here = {item.item_id for part in parts for item in runner.read(part, ITEMS, Item)}
     gone: list[str] = []
@@ -117,7 +118,7 @@ def _remove_deleted_sessions(store: Store, source: str, parts: Sequence[Part]) -
                 forgotten |= requests
                 gone.append(path)
     if forgotten - kept:
-        with ReplyCache(store.at(ANSWERS)) as cache:
+        with open_reply_cache(locate_answers(config)) as cache:
             cache.forget(forgotten - kept)
     for path in gone:
         if store.exists(_make_record_path(path)):

@@ -18,7 +18,7 @@ from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
 from backends.chat.budget import ChatUsage, check_price
-from backends.chat.cache import ReplyCache
+from backends.chat.cache import open_reply_cache
 from backends.chat.client import OpenAIChatClient
 from backends.chat.limits import Pace
 from backends.chat.protocol import ChatClient, Endpoint
@@ -295,7 +295,7 @@ def run_chat_stage(
         return
     assert endpoint is not None  # `start_chat_servers` found the same parts pending
     asking = build_chat_stage(config, stage, endpoint)
-    client = open_client(chat, endpoint, config.budget, store.at(ANSWERS), on_usage)
+    client = open_client(chat, endpoint, config.budget, locate_answers(config), on_usage)
     n_at_once = count_parts_at_once(chat.n_in_flight, config.parts.dialogues_per_part)
     if chat.transport == "batch":
         n_at_once = len(pending)  # one batch job takes hours, whatever its size
@@ -322,10 +322,15 @@ def _read_dialogues(runner: Runner, parts: Sequence[Part], source: str, split: s
             yield runner.read(part, MIXING, Dialogue)
 
 
+def locate_answers(config: RefreshConfig) -> str:
+    """Returns where the chat models' answers of a run are cached: a URL, or a file in the dataset's folder."""
+    return config.cache_url or Store(config.out).at(ANSWERS)
+
+
 def open_client(
     chat: ChatConfig, endpoint: Endpoint, budget: BudgetConfig, cache_path: str, on_usage: OnUsage
 ) -> OpenClient:
-    """Returns a function that opens a client of a running endpoint, with answers cached in `cache_path`.
+    """Returns a function that opens a client of a running endpoint, with answers cached in `cache_path` (or a URL).
 
     Args:
         on_usage: receives the client's usage when it opens; it is updated while the client is open.
@@ -334,7 +339,7 @@ def open_client(
 
     @asynccontextmanager
     async def open_once() -> AsyncIterator[ChatClient]:
-        with ReplyCache(cache_path) as cache:
+        with open_reply_cache(cache_path) as cache:
             async with OpenAIChatClient(endpoint, chat, cache, budget=budget, pace=pace) as client:
                 on_usage(client.usage)
                 yield client
