@@ -13,6 +13,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
 
+from kame_model.serve.web.rate_limits import RateLimiter
+
 _LOG = logging.getLogger(__name__)
 COUNTS = "counts.sqlite"
 """The file, in the private folder of a server's processes."""
@@ -35,8 +37,9 @@ ProcessState = Literal["loading", "serving", "draining", "dead"]
 class SharedCounts:
     """The counts of one server, as one of its processes sees them.
 
-    If the file cannot be read or written later, an error is logged, and there seems to be nothing in it: the other
-    processes have no sessions, and each `SharedAllowance` is full.
+    If the file cannot be read or written later, an error is logged, and this process goes by what it knows itself: the
+    other processes have no sessions, and each `SharedAllowance` counts for this process alone. The next call tries the
+    file again.
 
     Args:
         file: shared by all processes; created if it does not exist.
@@ -70,6 +73,8 @@ class SharedCounts:
             yield
         finally:
             self._run("COMMIT")
+            if self._database.in_transaction:  # it failed, and its lock would keep all processes out
+                self._run("ROLLBACK")
 
     def count_present(self, address: str) -> int:
         """Returns the number of the address's sessions in the other processes."""
@@ -133,48 +138,76 @@ class SharedCounts:
         return SharedAllowance(self, name, per_s, most, clock_s)
 
     def read_left(self, name: str, key: str) -> tuple[float, float] | None:
-        """Returns what a key had left of an allowance, and when; None if it has used nothing lately (`write_left`)."""
-        found = self._run("SELECT n_left, at_s FROM allowances WHERE name = ? AND key = ?", name, key)
+        """Returns what a key had left of an allowance, and when; None if it has used nothing lately (`write_left`).
+
+        Raises:
+            sqlite3.Error: the file cannot be read.
+        """
+        found = self._execute("SELECT n_left, at_s FROM allowances WHERE name = ? AND key = ?", name, key)
         return (float(found[0][0]), float(found[0][1])) if found else None
 
     def write_left(self, name: str, key: str, n_left: float, at_s: float, full_at_s: float) -> None:
-        """Records what a key has left, and deletes the keys of this allowance that used nothing since `full_at_s`."""
-        self._run("DELETE FROM allowances WHERE name = ? AND at_s < ?", name, full_at_s)
-        self._run("INSERT OR REPLACE INTO allowances VALUES (?, ?, ?, ?)", name, key, n_left, at_s)
+        """Records what a key has left, and deletes the keys of this allowance that used nothing since `full_at_s`.
+
+        Raises:
+            sqlite3.Error: the file cannot be written.
+        """
+        self._execute("DELETE FROM allowances WHERE name = ? AND at_s < ?", name, full_at_s)
+        self._execute("INSERT OR REPLACE INTO allowances VALUES (?, ?, ?, ?)", name, key, n_left, at_s)
+
+    def _execute(self, statement: str, *values: object) -> list[tuple[Any, ...]]:
+        """Runs a statement and returns its rows; raises sqlite3.Error."""
+        return self._database.execute(statement, values).fetchall()
 
     def _run(self, statement: str, *values: object) -> list[tuple[Any, ...]]:
         """Runs a statement and returns its rows; after an error, which is logged, there are none."""
         try:
-            return self._database.execute(statement, values).fetchall()
+            return self._execute(statement, *values)
         except sqlite3.Error as error:
             _log_error(error)
             return []
 
 
 class SharedAllowance:
-    """An allowance for each key, like `RateLimiter`, over all processes of a server."""
+    """An allowance for each key, like `RateLimiter`, over all processes of a server.
+
+    While the counts are unavailable, which is logged, it counts for this process alone.
+    """
 
     def __init__(
         self, counts: SharedCounts, name: str, per_s: float, most: float, clock_s: Callable[[], float]
     ) -> None:
         self._counts, self._name, self._per_s, self._most, self._clock_s = counts, name, per_s, most, clock_s
+        self._own = RateLimiter(per_s, most, clock_s)
 
     def get_amount_left(self, key: str) -> float:
         """Returns how much a key may use now."""
-        return self._compute_amount_left(key, self._clock_s())
+        try:
+            return self._compute_amount_left(key, self._clock_s())
+        except sqlite3.Error as error:
+            _log_error(error)
+            return self._own.get_amount_left(key)
 
     def take(self, key: str, amount: float = 1.0) -> bool:
         """Uses up an amount; returns False, and uses nothing, if the key has less."""
         now_s = self._clock_s()
-        with self._counts.hold_decision():
-            left = self._compute_amount_left(key, now_s)
-            if left < amount:
-                return False
-            self._counts.write_left(self._name, key, left - amount, now_s, now_s - self._most / self._per_s)
+        try:
+            with self._counts.hold_decision():
+                left = self._compute_amount_left(key, now_s)
+                if left < amount:
+                    return False
+                self._counts.write_left(self._name, key, left - amount, now_s, now_s - self._most / self._per_s)
+        except sqlite3.Error as error:
+            _log_error(error)
+            return self._own.take(key, amount)
         return True
 
     def _compute_amount_left(self, key: str, now_s: float) -> float:
-        """Returns how much a key may use at a time: what it had left, and what has been added since."""
+        """Returns how much a key may use at a time: what it had left, and what has been added since.
+
+        Raises:
+            sqlite3.Error: the counts are unavailable.
+        """
         known = self._counts.read_left(self._name, key)
         if known is None:
             return self._most

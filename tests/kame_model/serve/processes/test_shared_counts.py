@@ -3,7 +3,9 @@
 import sqlite3
 import threading
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 from starlette.requests import HTTPConnection
@@ -34,6 +36,17 @@ def enter(admission: Admission, address: str, present: list[str], now_s: float =
         return refusal.reason
     present.append(address)
     return ""
+
+
+def show(control: AccessControl, token: str, address: str = "192.0.2.1") -> int:
+    """The status of a connection with this token."""
+    headers = [(b"authorization", f"Bearer {token}".encode())]
+    scope = {"type": "http", "headers": headers, "client": (address, 1), "query_string": b"", "path": "/"}
+    try:
+        control.check(HTTPConnection(scope))
+    except Denied as denied:
+        return denied.status
+    return 200
 
 
 def test_sessions_of_an_address_are_counted_over_all_processes(pair: tuple[SharedCounts, SharedCounts]) -> None:
@@ -99,21 +112,57 @@ def test_wrong_tokens_are_counted_over_all_processes(pair: tuple[SharedCounts, S
         for counts in pair
     ]
 
-    def show(control: AccessControl, token: str, address: str = "192.0.2.1") -> int:
-        headers = [(b"authorization", f"Bearer {token}".encode())]
-        scope = {"type": "http", "headers": headers, "client": (address, 1), "query_string": b"", "path": "/"}
-        try:
-            control.check(HTTPConnection(scope))
-        except Denied as denied:
-            return denied.status
-        return 200
-
     shown = [show(controls[number % 2], f"wrong-{number}") for number in range(WRONG_AT_ONCE)]
     assert shown == [401] * WRONG_AT_ONCE
     assert [show(each, "right") for each in controls] == [429, 429]
     assert show(controls[0], "right", "192.0.2.2") == 200
     now_s[0] += WRONG_EVERY_S + 0.1
     assert show(controls[1], "right") == 200
+
+
+def test_wrong_tokens_are_counted_by_each_process_until_the_shared_counts_are_back(
+    tmp_path: Path, pair: tuple[SharedCounts, SharedCounts], caplog: pytest.LogCaptureFixture
+) -> None:
+    environment = {"KAME_SERVE_TOKEN": "right"}
+    one, other = (AccessControl(CareConfig(), environment, clock_s=lambda: 0.0, counts=counts) for counts in pair)
+    with sqlite3.connect(tmp_path / COUNTS, isolation_level=None) as spoiler:
+        spoiler.execute("ALTER TABLE allowances RENAME TO gone")
+        assert [show(one, f"wrong-{number}") for number in range(WRONG_AT_ONCE)] == [401] * WRONG_AT_ONCE
+        assert [show(one, "right"), show(other, "right")] == [429, 200]
+        assert "no such table: allowances" in caplog.text
+        spoiler.execute("ALTER TABLE gone RENAME TO allowances")
+    assert [show(one, f"wrong-{number}") for number in range(WRONG_AT_ONCE)] == [401] * WRONG_AT_ONCE
+    assert show(other, "right") == 429
+
+
+class _FailingOnce(sqlite3.Connection):
+    """A connection whose first COMMIT fails, as on a full disk: its transaction stays open."""
+
+    has_failed = False
+
+    def execute(self, sql: str, parameters: Any = (), /) -> sqlite3.Cursor:
+        """Executes a statement."""
+        if sql == "COMMIT" and not self.has_failed:
+            self.has_failed = True
+            raise sqlite3.OperationalError("disk I/O error")
+        return super().execute(sql, parameters)
+
+
+def test_a_decision_that_cannot_be_recorded_does_not_lock_the_other_processes_out(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patched:
+        patched.setattr(sqlite3, "connect", partial(sqlite3.connect, factory=_FailingOnce))
+        one = SharedCounts(tmp_path / COUNTS, 101)
+    other = SharedCounts(tmp_path / COUNTS, 102)
+    assert one.make_allowance("calls", 1.0, 2.0, lambda: 0.0).take("a")
+    assert "disk I/O error" in caplog.text
+    caplog.clear()
+    allowances = [counts.make_allowance("calls", 1.0, 2.0, lambda: 0.0) for counts in (other, one, other)]
+    assert [each.take("a") for each in allowances] == [True, True, False]
+    assert caplog.text == ""
+    one.close()
+    other.close()
 
 
 def test_states_and_deaths_are_kept_by_number(pair: tuple[SharedCounts, SharedCounts]) -> None:
