@@ -60,10 +60,14 @@ def send_socket(channel: socket.socket, accepted: socket.socket) -> bool:
     return True
 
 
-def send_order(channel: socket.socket, order: bytes) -> None:
-    """Orders a process to `RETIRE` or to `END`; the order is lost if it has ended, or the channel's buffer is full."""
+async def send_order(channel: socket.socket, order: bytes) -> None:
+    """Orders a process to `RETIRE` or to `END`, as soon as the channel's buffer has room; lost if it has ended.
+
+    Args:
+        channel: the parent's end, non-blocking.
+    """
     with suppress(OSError):
-        channel.send(order)
+        await asyncio.get_running_loop().sock_sendall(channel, order)
 
 
 def receive_message(channel: socket.socket) -> socket.socket | bytes:

@@ -162,7 +162,7 @@ class ProcessGroup:
             )
             self._counts.record_state(place.number, "draining")
             if place.channel is not None:
-                send_order(place.channel, RETIRE)
+                await send_order(place.channel, RETIRE)
             while place.launched is not config:
                 await place.changed.wait()
             try:
@@ -201,10 +201,10 @@ class ProcessGroup:
         self._counts.record_state(place.number, "draining")
         with suppress(ProcessLookupError):
             process.send_signal(signal.SIGTERM)
-        if now and place.channel is not None:
-            send_order(place.channel, END)
         try:
             async with asyncio.timeout(_GRACE_S + (0 if now else place.config.limits.drain_s)):
+                if now and place.channel is not None:
+                    await send_order(place.channel, END)
                 await process.wait()
         except TimeoutError:
             _LOG.error("Process %d did not end, and is killed.", place.number)
