@@ -37,7 +37,7 @@ class WorkerPool:
     """A process pool that is started on first use and stopped at the end of the `with` block.
 
     At the end of the block, running work is awaited and waiting work is cancelled. If the block raises, running work is
-    lost too: all `multiprocessing` children of this process are terminated.
+    lost too: the processes of the pool are terminated.
 
     Args:
         n_workers: number of processes.
@@ -59,7 +59,7 @@ class WorkerPool:
         if self._pool is None:
             return
         if error is not None:  # whoever stops a run does not want to wait: unfinished work is lost and redone
-            for process in multiprocessing.active_children():
+            for process in list((self._pool._processes or {}).values()):  # terminate_workers, from Python 3.14 on
                 process.terminate()
         self._pool.shutdown(cancel_futures=True)
 
