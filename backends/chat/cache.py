@@ -118,20 +118,6 @@ def bound_keys(request_ids: Iterable[str]) -> list[tuple[str, str]]:
     return [(each, f"{each}g") for each in request_ids]
 
 
-def open_reply_cache(place: str) -> "ReplyCache":
-    """Opens the reply cache in a file, or in a PostgreSQL database if `place` is its URL.
-
-    Raises:
-        StoreError: as `ReplyCache`.
-        BackendError: the database or its library is unavailable.
-    """
-    if not place.startswith("postgresql://"):
-        return ReplyCache(place)
-    from backends.chat.postgres_cache import PostgresReplyCache
-
-    return PostgresReplyCache(place)
-
-
 class ReplyCache:
     """The reply cache in one SQLite file, `path`, which is created if it does not exist.
 

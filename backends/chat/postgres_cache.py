@@ -102,6 +102,16 @@ class PostgresReplyCache(ReplyCache):
             ) from error
 
 
+def open_reply_cache(place: str) -> ReplyCache:
+    """Opens the reply cache in a file, or in a PostgreSQL database if `place` is its URL.
+
+    Raises:
+        StoreError: as `ReplyCache`.
+        BackendError: the database or its library is unavailable.
+    """
+    return PostgresReplyCache(place) if place.startswith("postgresql://") else ReplyCache(place)
+
+
 def _translate_types(statement: str) -> str:
     """Translates SQLite's types to those of the same ranges and order."""
     statement = statement.replace("INTEGER", "BIGINT").replace("REAL", "DOUBLE PRECISION")

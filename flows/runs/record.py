@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from backends.chat.budget import ChatUsage, list_spending, set_run_id
-from backends.chat.cache import open_reply_cache
 from backends.chat.log import written_to
+from backends.chat.postgres_cache import open_reply_cache
 from data_schemas import ids
 from data_schemas.config import RefreshConfig
 from data_schemas.errors import StoreError

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from backends import registry
-from backends.chat.cache import open_reply_cache
+from backends.chat.postgres_cache import open_reply_cache
 from data_schemas.config import RefreshConfig
 from data_schemas.errors import ConfigError, SourceError, StoreError
 from data_schemas.manifest import Manifest, ShardEntry

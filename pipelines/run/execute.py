@@ -18,9 +18,9 @@ from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
 from backends.chat.budget import ChatUsage, check_price
-from backends.chat.cache import open_reply_cache
 from backends.chat.client import OpenAIChatClient
 from backends.chat.limits import Pace
+from backends.chat.postgres_cache import open_reply_cache
 from backends.chat.protocol import ChatClient, Endpoint
 from backends.chat.providers import get_price
 from data_schemas.arrow import from_table, make_schema, to_table

@@ -13,11 +13,16 @@ import pytest
 
 from backends.chat.batch import BatchStore
 from backends.chat.budget import Spending, list_spending, set_run_id
-from backends.chat.cache import StoredReply, make_reply_key, make_request_id, open_reply_cache
+from backends.chat.cache import StoredReply, make_reply_key, make_request_id
+from backends.chat.double import DoubleEngine
+from backends.chat.postgres_cache import open_reply_cache
 from backends.chat.protocol import Endpoint
-from data_schemas.config import BudgetConfig, RefreshConfig
+from data_schemas.config import BudgetConfig, ChatConfig, RefreshConfig
 from data_schemas.errors import BackendError, BudgetError, ConfigError, StoreError
 from flows.settings import validate_settings
+from tests.support.refreshing import Bench
+
+pytestmark = pytest.mark.full
 
 BINARIES = sorted(Path("/usr/lib/postgresql").glob("*/bin/pg_ctl"))
 ENDPOINT = Endpoint("embedded", "http://127.0.0.1:1/v1", "model", "digest")
@@ -150,3 +155,21 @@ def test_a_url_with_a_password_is_refused_without_repeating_it(url: str) -> None
     with pytest.raises(ConfigError, match="cache URL") as caught:
         validate_settings(RefreshConfig, {"sources": [], "cache_url": url})
     assert "hidden" not in str(caught.value)
+
+
+def test_two_datasets_share_what_was_paid_for(
+    cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PGPASSWORD", "hidden")
+    n_requests = []
+    for name in ("one", "other"):
+        (tmp_path / name).mkdir()
+        bench, engine = Bench(tmp_path / name), DoubleEngine(ChatConfig())
+        result = bench.refresh_by(engine, "--set", f"cache_url={cluster.url}")
+        assert result.exit_code == 0, result.stderr
+        n_requests.append(len(engine.requests))
+        assert not (bench.out / ".store" / "answers.sqlite").exists()
+        records = [path.read_text() for path in (bench.out / "runs").iterdir()]
+        assert any(cluster.url in each for each in records)
+        assert not any("hidden" in each for each in [*records, result.output, result.stderr])
+    assert n_requests[0] > 0 == n_requests[1]
