@@ -98,11 +98,13 @@ class FrontEndGen:
         self._running = (~resting).nonzero()[:, 0].tolist()
 
     def reset(self, slots: Tensor) -> None:
-        """Resets the state of slots, bool[B], which start again at call 0 with the next call.
-
-        A paused slot may run again after this; call `pause` again before the next step.
+        """Resets the state of slots, bool[B], which start again at call 0 with the next call, or when they are no
+        longer paused.
         """
         self._gen.reset_streaming(slots)
+        is_running = torch.zeros(len(self._cues), dtype=torch.bool)
+        is_running[self._running] = True
+        self._gen.set_exec_mask(is_running)  # moshi ends the pause of what it resets
         for slot in slots.nonzero()[:, 0].tolist():
             self._cues[slot] = Cue(self._front_end.text_card)
 

@@ -143,6 +143,25 @@ def test_a_slot_that_was_reset_starts_anew_and_one_that_rests_stands_still() -> 
         assert torch.equal(frame.own[0], frame.own[1])
 
 
+def test_a_paused_slot_that_is_reset_rests_until_it_may_run() -> None:
+    front_end, oracle = tiny_front_end(cue=True), torch.full((2,), PADDING_ID)
+    heard = heard_by(1, 6).expand(2, -1, -1)
+    gen = FrontEndGen(front_end, GREEDY)
+    second = torch.tensor([False, True])
+    with gen.streaming(2):
+        said = [gen.step(heard[..., position], oracle) for position in range(4)]
+        gen.pause(second)
+        gen.reset(second)
+        rested = [gen.step(heard[..., position], oracle) for position in range(4, 6)]
+        gen.pause(~second)
+        again = [gen.step(heard[..., position], oracle) for position in range(4)]
+    for frame in rested:
+        assert frame.text[0] != UNSAID
+        assert frame.text[1] == UNSAID
+    for first_time, second_time in zip(said, again, strict=True):
+        assert torch.equal(first_time.own[1], second_time.own[1])
+
+
 def test_cues_are_those_of_the_training_forward_whoever_was_reset_or_rested() -> None:
     """The first slot says its oracle twice over, the second one rests for three calls and is reset at last."""
     front_end = tiny_front_end(cue=True)
