@@ -14,6 +14,8 @@ from data_schemas.presets import PRESETS
 
 SEED_PREFIX, RUN, EVALUATION = "seed-", "run", "evaluation"
 """OUT/seed-N/run is the last stage, other stages are beside it by name; OUT/seed-N/evaluation is the evaluation."""
+_CODEC = "codec2-learnt"
+"""The codec of a run for which nothing determines another one."""
 
 
 def find_seed_folders(out: str | Path) -> dict[int, Path]:
@@ -120,11 +122,12 @@ class FrontEndConfig(Config):
         title="Pieces",
         description="Size of the vocabulary, in pieces, if a tokenizer is trained in this run.",
     )
-    codec: str = Field(
-        default="codec2-learnt",
+    codec: str | None = Field(
+        default=None,
         title="Codec",
         description="codec2-learnt: Codec 2, for small models; mimi: Kyutai's, required by moshi-7b; `kame backends` "
-        "lists others.",
+        "lists others. Empty: that of the speech rows; without them mimi for small and moshi-7b, for others that of "
+        "the export to start from, or codec2-learnt.",
     )
     codec_options: dict[str, str | int | float | bool] = Field(
         default_factory=dict,
@@ -225,6 +228,11 @@ class FrontEndConfig(Config):
     def held_out_share(self) -> DatasetShare | None:
         """The separate dataset of the evaluation; None if there is none."""
         return None if self.held_out is None else self._parse_share(self.held_out)
+
+    @property
+    def codec_name(self) -> str:
+        """The name of the codec to use: the configured one, or codec2-learnt."""
+        return self.codec or _CODEC
 
     @property
     def of_seed(self) -> Path:

@@ -82,11 +82,7 @@ Vocabulary = Annotated[
 ]
 CodecName = Annotated[
     str | None,
-    make_field_option(
-        "--codec",
-        "data_schemas.config.front_end:FrontEndConfig.codec",
-        "Default: mimi for small and moshi-7b, else {default}. Only with datasets.",
-    ),
+    make_field_option("--codec", "data_schemas.config.front_end:FrontEndConfig.codec", "Only with datasets."),
 ]
 CodecPath = Annotated[
     str | None,

@@ -176,7 +176,7 @@ def plan_settings(config: BaseModel) -> list[Figure]:
         from flows.runs.train import list_stages, make_train_config
 
         configs = [make_train_config(config, each, "to-be-made", config.datasets) for each in list_stages(config)]
-        return _plan_stages(configs, config.codec, book, name_device(config.device), 1)
+        return _plan_stages(configs, config.codec_name, book, name_device(config.device), 1)
     return []
 
 

@@ -144,8 +144,7 @@ def take_from_speech(config: FrontEndConfig) -> FrontEndConfig:
         return config
     store, begun = Store(config.speech), PRESETS[config.preset].begins_with
     manifest, tokenizer = read_manifest(store), store.at(TOKENIZER)
-    own = {"codec_path": None, "tokenizer": begun.get("tokenizer")}
-    own["codec"] = begun.get("codec", FrontEndConfig.model_fields["codec"].default)
+    own = {"codec_path": None, "tokenizer": begun.get("tokenizer"), "codec": begun.get("codec")}
     options = dict(manifest.codec_options)
     path = options.pop("path", None)
     taken: dict[str, Any] = {"tokenizer": tokenizer, "codec": manifest.made_with.codec, "codec_options": options}
@@ -163,7 +162,8 @@ def take_from_speech(config: FrontEndConfig) -> FrontEndConfig:
 def take_from_checkpoint(config: FrontEndConfig) -> FrontEndConfig:
     """Returns the configuration with the vocabulary and codec of an exported checkpoint that the training starts from.
 
-    Only what is not configured is taken. Unchanged if `init_from` is not a folder with a `kame.json`.
+    Only what is not configured is taken; with the codec's name alone, its files and options are taken, too. Unchanged
+    if `init_from` is not a folder with a `kame.json`.
 
     Raises:
         StoreError: the `kame.json` is damaged.
@@ -174,8 +174,8 @@ def take_from_checkpoint(config: FrontEndConfig) -> FrontEndConfig:
     facts, taken = read_kame_json(folder / FACTS), dict[str, Any]()
     if config.tokenizer is None and (folder / TOKENIZER).is_file():
         taken["tokenizer"] = str(folder / TOKENIZER)
-    is_default = config.codec == FrontEndConfig.model_fields["codec"].default and config.codec_path is None
-    if facts.codec is not None and facts.codec.files is not None and is_default and not config.codec_options:
+    is_free = config.codec_path is None and not config.codec_options
+    if facts.codec and facts.codec.files is not None and is_free and config.codec in (None, facts.codec.name):
         taken |= {"codec": facts.codec.name, "codec_options": facts.codec.options}
         taken["codec_path"] = str((folder / facts.codec.files[0]).parent) if facts.codec.files else None
     return validate_settings(FrontEndConfig, config.model_dump() | taken)
@@ -227,7 +227,7 @@ def make_tokenizer(config: FrontEndConfig) -> str:
 
 def _is_codec_learnt(config: FrontEndConfig) -> bool:
     """Returns whether the run learns its own codec."""
-    return config.codec == "codec2-learnt" and config.codec_path is None
+    return config.codec_name == "codec2-learnt" and config.codec_path is None
 
 
 def check_codec(config: FrontEndConfig) -> None:
@@ -237,14 +237,14 @@ def check_codec(config: FrontEndConfig) -> None:
         ConfigError: there is no such codec, or it rejects its options.
     """
     path = {"path": str(Path(config.out) / "codec")} if _is_codec_learnt(config) else {}
-    check_options("codec", config.codec, _get_codec_options(config) | path)
+    check_options("codec", config.codec_name, _get_codec_options(config) | path)
 
 
 def _get_codec_options(config: FrontEndConfig) -> dict[str, OptionValue]:
     """Returns the codec's options with its configured path and the device, if it takes one."""
     device = str(find_device(config.device))
     path = {} if config.codec_path is None else {"path": config.codec_path}
-    return {**config.codec_options, **path, **make_device_option("codec", config.codec, device)}
+    return {**config.codec_options, **path, **make_device_option("codec", config.codec_name, device)}
 
 
 def make_codec(config: FrontEndConfig) -> dict[str, OptionValue]:
@@ -285,7 +285,7 @@ def encode(config: FrontEndConfig, name: str, tokenizer: str, codec: dict[str, O
             dataset=share.folder,
             out=out,
             oracle_version=share.oracle_version,
-            codec=config.codec,
+            codec=config.codec_name,
             codec_options=dict(codec),
             tokenizer=tokenizer,
             workers=config.workers,
@@ -385,7 +385,7 @@ def export(config: FrontEndConfig, tokenizer: str, codec: dict[str, OptionValue]
     Raises:
         ConfigError: a checkpoint of another run has the name.
     """
-    run, chosen = config.of_seed / RUN, (config.codec, codec)
+    run, chosen = config.of_seed / RUN, (config.codec_name, codec)
     name = f"{config.preset}-{Path(config.out).resolve().name}-{read_facts(run).config.max_steps}"
     name += f"-seed-{config.seed}" if config.seed else ""
     return export_once(run, config.checkpoints, name, chosen, tokenizer, make_sampling_config(config), config.voice)

@@ -239,7 +239,7 @@ def test_moshis_size_comes_with_moshis_weights_vocabulary_and_codec() -> None:
     with pytest.raises(ValidationError, match="moshi-7b requires the codec"):
         FrontEndConfig(datasets=["d"], preset="moshi-7b", codec="codec2")
     assert FrontEndConfig(datasets=["d"]).init_from is None
-    own = [FrontEndConfig(datasets=["d"], preset=each).codec for each in ("nano", "small")]
+    own = [FrontEndConfig(datasets=["d"], preset=each).codec_name for each in ("nano", "small")]
     assert own == ["codec2-learnt", "mimi"]
     assert FrontEndConfig(datasets=["d"], preset="small", codec="codec2").codec == "codec2"
 
@@ -251,9 +251,12 @@ def test_a_training_from_the_shipped_checkpoint_has_its_vocabulary_and_codec() -
     taken = train.take_from_checkpoint(FrontEndConfig(datasets=["d"], init_from=str(shipped)))
     assert (taken.tokenizer, taken.codec) == (str(shipped / TOKENIZER), facts.codec.name)
     options = {**taken.codec_options, "path": str(taken.codec_path)}
-    assert registry.build("codec", taken.codec, options).digest == facts.codec.digest
-    named = FrontEndConfig(datasets=["d"], init_from=str(shipped), tokenizer="t", codec="mimi")
-    assert train.take_from_checkpoint(named) == named
+    assert registry.build("codec", taken.codec_name, options).digest == facts.codec.digest
+    named = taken.model_copy(update={"codec_path": None, "codec_options": {}})
+    assert train.take_from_checkpoint(named) == taken
+    for codec in ("mimi", "codec2-learnt"):
+        named = FrontEndConfig(datasets=["d"], init_from=str(shipped), tokenizer="t", codec=codec)
+        assert train.take_from_checkpoint(named) == named
 
 
 def test_a_dataset_without_held_out_dialogues_is_registered_without_their_figures(quick_config: FrontEndConfig) -> None:
