@@ -1,5 +1,6 @@
 """Checkpoints and their evaluations: a protocol for reading them, which `flows` implements, and their folders."""
 
+import logging
 import threading
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -14,6 +15,7 @@ from dashboard.training import CONFIG, TrainingRun, list_runs
 from data_schemas import ids
 from data_schemas.errors import KameError, StoreError
 
+_LOG = logging.getLogger(__name__)
 FACTS: Final = "kame.json"
 CARD: Final = "README.md"
 _FIGURES, _ITEMS = "figures.json", "items.jsonl"
@@ -301,7 +303,7 @@ class _Cache(Generic[_T]):
 class _Digests:
     """Cache of digests of weights, which are computed one at a time in background threads.
 
-    An error is raised once, and the next request computes the digest again.
+    An error is raised once; the next call tries again.
     """
 
     def __init__(self, read: Callable[[Path], str], cache: Path) -> None:
@@ -313,7 +315,7 @@ class _Digests:
         """Returns the digest of a file, which is computed in the background; None if that takes longer than `wait_s`.
 
         Raises:
-            KameError: the file cannot be read.
+            KameError: the file cannot be read, or its digest cannot be kept.
         """
         try:
             key = ids.digest(str(weights), *_make_stamp(weights))
@@ -330,7 +332,8 @@ class _Digests:
             return None
         if job.error is not None:
             with self._lock:
-                self._jobs.pop(key, None)
+                if self._jobs.get(key) is job:
+                    del self._jobs[key]
             raise job.error
         return job.digest
 
@@ -353,6 +356,12 @@ class _Digests:
         except OSError as error:
             job.error = StoreError(
                 f"The digest of {weights} cannot be written: {error}.", "Check the permissions of the cache folder."
+            )
+        except Exception as error:  # noqa: BLE001  otherwise pages would wait for a digest that never comes
+            _LOG.exception("The digest of %s could not be computed.", weights)
+            job.error = StoreError(
+                f"The digest of {weights} could not be computed: {type(error).__name__}.",
+                "Try again. The log of the dashboard has the whole error.",
             )
         finally:
             job.done.set()

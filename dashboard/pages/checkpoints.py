@@ -80,7 +80,7 @@ def create_routes(site: Site, checkpoints: Checkpoints) -> APIRouter:
             raise MissingError(f"There is no column {column!r}.", f"Choose one of: {', '.join(COLUMNS)}.")
         evaluations = checkpoints.list_evaluations()
         found = _sort_checkpoints(checkpoints.list_checkpoints(), column, is_descending=sort.startswith("-"))
-        digests = {each.key: _find_digest(checkpoints, each, 0.05)[0] for each in found}
+        digests, is_alive = _find_digests(checkpoints, found, 0.05)
         return site.render(
             request,
             "checkpoints.html",
@@ -90,7 +90,7 @@ def create_routes(site: Site, checkpoints: Checkpoints) -> APIRouter:
             kinds={
                 key: count_kinds(select_evaluations(evaluations, digest)) for key, digest in digests.items() if digest
             },
-            is_alive=any(digests[each.key] is None and each.error is None for each in found),
+            is_alive=is_alive,
             columns=COLUMNS,
             sort=sort,
             roots=site.catalog.roots,
@@ -102,7 +102,7 @@ def create_routes(site: Site, checkpoints: Checkpoints) -> APIRouter:
         """Shows where checkpoints differ: facts, losses, recall, evaluations and existing comparisons."""
         chosen = [checkpoints.open_checkpoint(key) for key in dict.fromkeys(keys)]
         evaluations = checkpoints.list_evaluations()
-        digests = {each.key: _find_digest(checkpoints, each)[0] for each in chosen}
+        digests, is_alive = _find_digests(checkpoints, chosen)
         groups, alone = group_evaluations(chosen, digests, evaluations)
         compared = find_comparisons(digests, evaluations)
         return site.render(
@@ -112,7 +112,7 @@ def create_routes(site: Site, checkpoints: Checkpoints) -> APIRouter:
             checkpoints=chosen,
             others=[key for key, _ in checkpoints.list_folders() if key not in digests],
             most=MOST_COMPARED,
-            is_alive=None in digests.values(),
+            is_alive=is_alive,
             facts=compare_facts(chosen),
             losses=list_losses(chosen),
             shares=list_shares(chosen),
@@ -157,7 +157,7 @@ def create_routes(site: Site, checkpoints: Checkpoints) -> APIRouter:
     def show_evaluation(request: Request, key: str) -> HTMLResponse:
         """Shows the report of an evaluation or comparison, and the checkpoints that it is of."""
         evaluation = checkpoints.open_evaluation(key)
-        digests = {each.key: _find_digest(checkpoints, each, 0.05)[0] for each in checkpoints.list_checkpoints()}
+        digests, _ = _find_digests(checkpoints, checkpoints.list_checkpoints(), 0.05)
         return site.render(
             request,
             "evaluation.html",
@@ -229,6 +229,14 @@ def _find_digest(
         return checkpoints.find_digest(checkpoint, **waits), None
     except KameError as error:
         return None, error
+
+
+def _find_digests(
+    checkpoints: Checkpoints, chosen: Sequence[Checkpoint], wait_s: float | None = None
+) -> tuple[dict[str, str | None], bool]:
+    """Returns the digests of checkpoints' weights by key, None if there is none, and whether any is being computed."""
+    found = {each.key: _find_digest(checkpoints, each, wait_s) for each in chosen}
+    return {key: digest for key, (digest, _) in found.items()}, (None, None) in found.values()
 
 
 def _render_report(evaluation: Evaluation) -> Any:

@@ -14,6 +14,7 @@ from dashboard.app import create_app
 from dashboard.checkpoints import Checkpoints
 from dashboard.markdown import render_markdown
 from dashboard.runs import Run
+from data_schemas.errors import StoreError
 from flows.checkpoints import CheckpointFiles
 from flows.settings import find_shipped_checkpoint
 from kame_model.checkpoint.files import WEIGHTS, digest_files
@@ -30,6 +31,7 @@ from tests.support.training_pages import HOSTILE as NAME
 HOSTILE = NAME.replace("%2e", "")  # the test client decodes addresses twice; test_checkpoint_pages.py has all of it
 WITH_TOKEN = {"Authorization": f"Bearer {TOKEN}"}
 SERVE_TOKEN = "let me/talk"
+MOST_S = 60.0
 
 
 class OwnFiles(CheckpointFiles):
@@ -285,24 +287,40 @@ def test_large_weights_are_read_once_while_the_page_says_so(root: Path, schedule
     assert files.n_read == 1
 
 
-class FailingFiles(OwnFiles):
+class FailingOnce(OwnFiles):
     """Weights that cannot be read the first time."""
 
-    def __init__(self) -> None:
-        self.n_read = 0
+    def __init__(self, error: Exception) -> None:
+        self.errors = [error]
 
     def read_digest(self, weights: Path) -> str:
-        self.n_read += 1
-        if self.n_read == 1:
-            raise OSError("a drive is away")
-        return digest_files([weights])
+        if self.errors:
+            raise self.errors.pop()
+        return super().read_digest(weights)
 
 
-def test_weights_that_could_not_be_read_are_read_again(root: Path, scheduler: KeptScheduler) -> None:
-    evaluate(write_checkpoint(root / "one"), root / "e", 30)
-    with open_client(root, scheduler, files=FailingFiles()) as client:
-        assert "questions behind gpt" not in client.get("/checkpoints/of/one").text
-        assert any("questions behind gpt" in client.get("/checkpoints/of/one").text for _ in range(200))
+@pytest.mark.parametrize("error", [StoreError("The disk is gone."), OSError("The disk is gone."), ValueError("odd")])
+def test_weights_that_cannot_be_read_are_an_error_only_until_they_can(
+    root: Path, tmp_path: Path, error: Exception
+) -> None:
+    write_checkpoint(root / "one")
+    checkpoints = Checkpoints([root], FailingOnce(error), tmp_path / "cache")
+    (one,) = checkpoints.list_checkpoints()
+    with pytest.raises(StoreError, match=r"The disk is gone|could not be computed: ValueError"):
+        checkpoints.find_digest(one, MOST_S)
+    assert checkpoints.find_digest(one, MOST_S) == digest_files([root / "one" / WEIGHTS])
+
+
+@pytest.mark.parametrize("address", ["/checkpoints", "/checkpoints/compare?checkpoint=one&checkpoint=two"])
+def test_a_page_does_not_wait_for_weights_that_cannot_be_read(
+    root: Path, scheduler: KeptScheduler, address: str
+) -> None:
+    for name in ("one", "two"):
+        write_checkpoint(root / name)
+    files = FailingOnce(ValueError("odd"))
+    files.errors *= 1_000
+    with open_client(root, scheduler, files=files) as client:
+        assert any('data-alive="no"' in client.get(address).text for _ in range(100))
 
 
 def test_what_the_reader_tells_is_what_the_folder_says(root: Path, tmp_path: Path) -> None:
