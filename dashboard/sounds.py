@@ -59,12 +59,14 @@ def read_sound(file: Path, row: int, dialogue_id: str) -> bytes:
 def measure_peaks(sound: bytes) -> bytes:
     """Returns the peak of each hundredth of a second, a list for each channel, as JSON: [[A …], [B …]] from 0 to 1.
 
+    Audio of no length has one peak, 0.
+
     Raises:
         StoreError: it is not audio.
     """
     samples, rate = _decode(sound)
     width = rate // PEAKS_PER_S
-    n_bars = -(-len(samples) // width)
+    n_bars = max(1, -(-len(samples) // width))
     padded = np.zeros((n_bars * width, samples.shape[1]), np.float32)
     padded[: len(samples)] = np.abs(samples)
     peaks = padded.reshape(n_bars, width, samples.shape[1]).max(axis=1).round(3)
