@@ -21,6 +21,8 @@ _LISTS: Final = ("level", "voice")
 """Columns with several values per row."""
 _SHUFFLED: Final = re.compile(r"shuffle-\d{1,9}", re.ASCII)
 """A random order by seed, to listen to a fair sample."""
+_PAGE: Final = re.compile(r"[1-9]\d{0,8}", re.ASCII)
+"""The number of a page; more digits would be no page of any table."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,8 +175,8 @@ class View:
             else:
                 raise ConfigError(f"Rows cannot be filtered by {name}.", "Search for its text with q=.")
         page, sort = told.get("page", ["1"])[-1], told.get("sort", [""])[-1]
-        if not (page.isascii() and page.isdecimal() and len(page) < 10 and int(page) > 0):
-            raise ConfigError(f"There is no page {page!r}.", "Pages are numbered from 1.")
+        if _PAGE.fullmatch(page) is None:
+            raise ConfigError(f"There is no page {page!r}.", "Pages are numbered from 1 to 999999999.")
         if sort and _SHUFFLED.fullmatch(sort) is None:
             kind.get_column(sort.removeprefix("-"))
         columns = tuple(dict.fromkeys(",".join(told.get("columns", [])).split(","))) if "columns" in told else ()

@@ -1,10 +1,10 @@
 """Pages of runs and schedules: list, one run with its live log, and actions."""
 
 from pathlib import Path
-from typing import Any, Final, Literal, NamedTuple, cast, get_args
+from typing import Annotated, Any, Final, Literal, NamedTuple, cast, get_args
 from urllib.parse import quote, urlencode
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Query
 from pydantic import BaseModel, ConfigDict
 from starlette.requests import Request
 from starlette.responses import HTMLResponse
@@ -41,13 +41,14 @@ def create_routes(site: Site) -> APIRouter:
     routes = APIRouter(prefix="/runs")
 
     @routes.get("", response_class=HTMLResponse)
-    def list_runs(request: Request, kind: str = "", state: str = "", page: int = 1) -> HTMLResponse:
+    def list_runs(
+        request: Request, kind: str = "", state: str = "", page: Annotated[int, Query(ge=1, le=10_000)] = 1
+    ) -> HTMLResponse:
         """Shows a page of the runs of a kind and a state, and all schedules and automations."""
         if kind and kind not in KINDS:
             raise MissingError(f"There is no kind of run {kind!r}.", f"Choose one of: {', '.join(KINDS)}.")
         if state not in ("", "at-work", *get_args(State)):
             raise MissingError(f"There is no state {state!r}.", f"Choose one of: {', '.join(get_args(State))}.")
-        page = min(max(1, page), 10_000)
         states = STATES_AT_WORK if state == "at-work" else (cast(State, state),) if state else ()
         first = (page - 1) * PAGE_RUNS
         runs = site.get_scheduler().list_runs([kind] if kind else list(KINDS), states, first, PAGE_RUNS + 1)

@@ -154,8 +154,10 @@ def test_errors_are_a_page_for_people_and_json_for_programs(client: TestClient) 
 
 
 @pytest.mark.parametrize(
-    "path", ["/nothing", "/datasets/nothing", "/runs/nothing", "/compare?page=x", "/datasets/small/rows?page=0"]
-)
+    "path",
+    ["/nothing", "/datasets/nothing", "/runs/nothing", "/runs?page=0", "/runs?page=10001", "/compare?page=x",
+     "/datasets/small/rows?page=0", "/datasets/small/rows?page=1000000000"],
+)  # fmt: skip
 def test_every_error_says_what_to_do(client: TestClient, path: str) -> None:
     assert client.get(path, headers={"Accept": "application/json"}).json()["remedy"]
 

@@ -119,7 +119,7 @@ def test_rejects_are_a_table_too(index: Index) -> None:
 @pytest.mark.parametrize(
     "address",
     ["nothing=1", "sort=nothing", "sort=-file", "sort=shuffle-x", "columns=form,nothing", "page=0", "page=x", "page=٣",
-     "wer=5", "wer=a..b", "question=x", "item_id=x"],
+     "page=1000000000", "page=-1", "wer=5", "wer=a..b", "question=x", "item_id=x"],
 )  # fmt: skip
 def test_what_the_table_has_not_is_refused(address: str) -> None:
     with pytest.raises(ConfigError):
