@@ -70,8 +70,7 @@ def make_schema(record: type) -> pa.Schema:
 
 def to_table(records: Sequence[Record], record: type[Record]) -> pa.Table:
     """Converts records to a table with exactly the schema of their class."""
-    write = _make_writer(record)  # type: ignore[arg-type]  # classes are hashable
-    assert write is not None  # a record is a structure
+    write = _make_row_writer(record)  # type: ignore[arg-type]  # classes are hashable
     return pa.Table.from_pylist([write(each) for each in records], schema=make_schema(record))
 
 
@@ -94,8 +93,7 @@ def from_table(table: pa.Table, record: type[Record]) -> list[Record]:
                 "The file has another schema version or was not written by kame: remove it and run again.",
             )
     names = [name for name in wanted.names if name in table.column_names]
-    read = _make_reader(record)  # type: ignore[arg-type]  # classes are hashable
-    assert read is not None  # a record is a structure
+    read = _make_record_reader(record)  # type: ignore[arg-type]  # classes are hashable
     return [read(row) for row in table.select(names).to_pylist()]
 
 
@@ -117,6 +115,33 @@ def _is_readable(found: pa.DataType | None, wanted: pa.Field) -> bool:
 
 
 @cache
+def _make_record_reader(record: type) -> Convert:
+    """Returns the function that makes a record of an Arrow row; fields without a column are null."""
+    readers = [(name, _make_reader(hint)) for name, hint in _get_hints(record).items()]
+    kept = [name for name, read in readers if read is None]
+    changed = [(name, read) for name, read in readers if read is not None]
+
+    def read_record(row: dict[str, Any]) -> Any:
+        values = {name: row.get(name) for name in kept}
+        for name, read in changed:
+            values[name] = read(row.get(name))
+        return record(**values)
+
+    return read_record
+
+
+@cache
+def _make_row_writer(record: type) -> Convert:
+    """Returns the function that makes an Arrow row of a record."""
+    writers = [(name, _make_writer(hint)) for name, hint in _get_hints(record).items()]
+
+    def write_row(made: Any) -> dict[str, Any]:
+        values = ((name, write, getattr(made, name)) for name, write in writers)
+        return {name: value if write is None else write(value) for name, write, value in values}
+
+    return write_row
+
+
 def _make_reader(hint: Any) -> Convert | None:
     """Returns the function that converts a value of an Arrow row to the type of a hint; None if no value changes.
 
@@ -126,39 +151,16 @@ def _make_reader(hint: Any) -> Convert | None:
     if typing.get_origin(inner) is tuple:
         read = _make_reader(typing.get_args(inner)[0])
         return _keep_null(tuple if read is None else lambda values: tuple([read(each) for each in values]))
-    if not is_dataclass(inner):
-        return None
-    readers = [(name, _make_reader(each)) for name, each in _get_hints(inner).items()]  # type: ignore[arg-type]
-    changed = [(name, read) for name, read in readers if read is not None]
-    kept = [name for name, read in readers if read is None]
-
-    def read_record(row: dict[str, Any]) -> Any:
-        """Makes the record of a row; fields without a column are null."""
-        values = {name: row.get(name) for name in kept}
-        for name, read in changed:
-            values[name] = read(row.get(name))
-        return inner(**values)  # type: ignore[operator]
-
-    return _keep_null(read_record)
+    return _keep_null(_make_record_reader(inner)) if is_dataclass(inner) else None  # type: ignore[arg-type]
 
 
-@cache
 def _make_writer(hint: Any) -> Convert | None:
     """Returns the function that converts a value of a record to that of an Arrow row; None if no value changes."""
     inner, _ = _strip_optional(hint)
     if typing.get_origin(inner) is tuple:
         write = _make_writer(typing.get_args(inner)[0])
         return None if write is None else _keep_null(lambda values: [write(each) for each in values])
-    if not is_dataclass(inner):
-        return None
-    writers = [(name, _make_writer(each)) for name, each in _get_hints(inner).items()]  # type: ignore[arg-type]
-
-    def write_row(record: Any) -> dict[str, Any]:
-        """Makes the row of a record."""
-        values = ((name, write, getattr(record, name)) for name, write in writers)
-        return {name: value if write is None else write(value) for name, write, value in values}
-
-    return _keep_null(write_row)
+    return _keep_null(_make_row_writer(inner)) if is_dataclass(inner) else None  # type: ignore[arg-type]
 
 
 def _keep_null(convert: Convert) -> Convert:
