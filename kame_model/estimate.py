@@ -149,8 +149,8 @@ def estimate_training(
         unknown if the device's speed is not known, or the processes cannot divide a step's micro-batches.
     """
     hours, least = list[Figure](), list[Figure]()
-    for config in stages:
-        model, counts = count_stage(config, text_card, layout)
+    counted = [count_stage(config, text_card, layout) for config in stages]
+    for config, (model, counts) in zip(stages, counted, strict=True):
         n_batches = config.optim.accumulation or 1
         if n_batches % n_devices:
             key, title = _name_time(config, device)
@@ -166,7 +166,7 @@ def estimate_training(
     where = device if n_devices == 1 else f"{n_devices} × {device}"
     largest = max(range(len(stages)), key=lambda number: least[number].value or 0.0)
     most = least[largest]
-    spare = _describe_spare(stages[largest], *count_stage(stages[largest], text_card, layout), device, n_devices)
+    spare = _describe_spare(stages[largest], *counted[largest], device, n_devices)
     misfit, at_most = _describe_misfit(most, device), ", at most" if any(map(_may_end_early, stages)) else ""
     title = f"training of {preset} on {where}{at_most}{misfit}"
     each_device = "" if n_devices == 1 else " each"
