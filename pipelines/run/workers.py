@@ -91,10 +91,10 @@ class Workers:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Leaves the place; after a run without an error, temporary files of its workers are deleted."""
+        """Leaves the place; after a run on a cluster without an error, temporary files of its workers are deleted."""
         self.place.__exit__(kind, error, trace)
         Path(self.config.out, self._marker).unlink(missing_ok=True)
-        if error is None:
+        if error is None and self.config.executor != LOCAL:
             Store(self.config.out).sweep()  # temporary files of workers that died
 
     def run(self, stage: str, parts: Sequence[Part], on_part: OnPart) -> None:
@@ -264,6 +264,7 @@ class StageRun:
         assert self._executor is not None
         self._executor.shutdown()  # afterwards all tasks have ended
         self._executor = None
+        Store(self._workers.config.out).sweep()  # temporary files of the worker that died
         lost = {future: part for future, part in self._running.items() if _is_lost(future)}
         for future, part in lost.items():
             del self._running[future]
