@@ -69,7 +69,7 @@ def measure_peaks(sound: bytes) -> bytes:
     n_bars = max(1, -(-len(samples) // width))
     padded = np.zeros((n_bars * width, samples.shape[1]), np.float32)
     padded[: len(samples)] = np.abs(samples)
-    peaks = padded.reshape(n_bars, width, samples.shape[1]).max(axis=1).round(3)
+    peaks = padded.reshape(n_bars, width, -1).max(axis=1).round(3)
     return json.dumps([[round(float(each), 3) for each in channel] for channel in peaks.T]).encode()
 
 

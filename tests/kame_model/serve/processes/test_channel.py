@@ -64,3 +64,4 @@ async def test_an_order_to_a_process_that_ends_meanwhile_is_given_up(
     theirs.close()
     async with asyncio.timeout(MOST_S):
         await sending
+    assert sending.done()
