@@ -240,11 +240,11 @@ class ChatServers:
 def start_chat_servers(config: RefreshConfig, parts: Sequence[Part]) -> Iterator[ChatServers]:
     """Starts, or connects to, each chat model that some part needs, once per run and before any part is processed.
 
-    Otherwise hours of speech could be made before it turns out that the model is unavailable. Stages with equal
-    settings share one server. All servers are stopped when the block ends.
+    Otherwise hours of speech could be made before it turns out that the model, or the shared cache of its answers, is
+    unavailable. Stages with equal settings share one server. All servers are stopped when the block ends.
 
     Raises:
-        BackendError: a server cannot be started or reached, or rejects our key.
+        BackendError: a server or the cache cannot be started or reached, or rejects our key.
         ConfigError: there is a budget in dollars for a model whose price is not known.
     """
     runner = Runner(Store(config.out))
@@ -262,6 +262,8 @@ def start_chat_servers(config: RefreshConfig, parts: Sequence[Part]) -> Iterator
                 check_price(server.endpoint, get_price(chat, server.endpoint.model), config.budget)
                 started.append((chat, server))
             by_stage[stage] = server
+        if by_stage and config.cache_url is not None:
+            open_reply_cache(config.cache_url).close()
         yield ChatServers(by_stage)
 
 

@@ -20,7 +20,7 @@ from backends.chat.protocol import Endpoint
 from data_schemas.config import BudgetConfig, ChatConfig, RefreshConfig
 from data_schemas.errors import BackendError, BudgetError, ConfigError, StoreError
 from flows.settings import validate_settings
-from tests.support.refreshing import Bench
+from tests.support.refreshing import Bench, assert_one_message
 
 pytestmark = pytest.mark.full
 
@@ -155,6 +155,14 @@ def test_a_url_with_a_password_is_refused_without_repeating_it(url: str) -> None
     with pytest.raises(ConfigError, match="cache URL") as caught:
         validate_settings(RefreshConfig, {"sources": [], "cache_url": url})
     assert "hidden" not in str(caught.value)
+
+
+def test_a_server_that_is_not_there_is_reported_before_any_speech(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    engine = DoubleEngine(ChatConfig())
+    result = bench.refresh_by(engine, "--set", "cache_url=postgresql://me@127.0.0.1:1/kame")
+    assert_one_message(result, 4, "The answer cache postgresql://me@127.0.0.1:1/kame failed")
+    assert list(bench.out.rglob("speech-*")) == []
 
 
 def test_two_datasets_share_what_was_paid_for(
