@@ -96,7 +96,10 @@ class Alignment:
 
 
 def prepare_scripts(folder: Path, n_dialogues: int, n_workers: int) -> tuple[RefreshConfig, list[Part]]:
-    """Runs all stages before speech for this number of dialogues, one per part; returns configuration and parts."""
+    """Runs all stages before speech in this process for this number of dialogues, one per part.
+
+    Returns the configuration, in which `n_workers` is set for the stages that the caller runs, and the parts.
+    """
     source = write_questions(folder / "own.jsonl", n_dialogues, 1)
     config = RefreshConfig(
         out=str(folder / "out"),

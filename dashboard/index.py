@@ -211,7 +211,7 @@ class Indexes:
             self._wanted.clear()
 
     def _count_file(self, n_done: list[int]) -> None:
-        """Counts an indexed file.
+        """Adds one to `n_done[0]`, the number of files indexed so far.
 
         Raises:
             StoreError: the dashboard is shutting down, which ends the building.

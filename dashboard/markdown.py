@@ -55,7 +55,11 @@ def render_markdown(text: str, address_of: AddressOf = lambda name: None) -> Mar
 
 
 def _make_safe(tokens: Sequence[Token], address_of: AddressOf) -> None:
-    """Removes unsafe links and pictures from tokens in place, and lowers headings by a level, below the page's own."""
+    """Removes unsafe addresses from tokens in place, and lowers headings by a level, below the page's own.
+
+    A link keeps its address if it begins with http:// or https://; its text stays in any case. A picture gets the URL
+    that `address_of` returns for its reference, or is shown as its title.
+    """
     for token in tokens:
         if token.type in ("heading_open", "heading_close"):
             token.tag = f"h{min(6, int(token.tag[1]) + _LEVELS_DOWN)}"

@@ -237,7 +237,7 @@ class Codec2(FramewiseCodec):
         return np.concatenate([read_number(bits[:, each]) for each in self._bits]).astype(np.int16)
 
     def to_parts(self, codes: NDArray[np.int16]) -> list[bytes]:
-        """Converts codes, [n_codebooks], to frames of Codec 2; the reverse of `to_codes`."""
+        """Converts the codes of one 80 ms frame, [n_codebooks], to its `n_parts` frames of Codec 2."""
         bits = np.zeros((self.n_parts, 8 * self.n_part_bytes), np.uint8)
         for each, values in zip(self._bits, codes.reshape(-1, self.n_parts), strict=True):
             bits[:, each] = write_number(values, len(each))

@@ -40,7 +40,7 @@ class ListenerStream(Protocol):
         """
 
     def end_turn(self) -> None:
-        """Ends the caller's turn: its last words come as a final `Heard`, whose text may be empty."""
+        """Ends the caller's turn; a final `Heard` with the text of the whole turn, which may be empty, follows."""
 
     def close(self) -> None:
         """Discards everything and sends no more transcripts, whatever is called later."""

@@ -149,7 +149,10 @@ class Ear:
         self._call(self._hear, np.array(samples, dtype=np.float32), windows)  # a copy: it is used later
 
     def end_turn(self) -> None:
-        """Ends the turn: its last words come as a final `Heard`, after at most `final_timeout_s`."""
+        """Ends the turn; a final `Heard` with the text of the whole turn follows, after at most `final_timeout_s`.
+
+        If recognition takes longer or fails, it has the text that was recognised until then.
+        """
         self._call(self._end)
 
     def close(self) -> None:

@@ -128,7 +128,7 @@ class WebsocketEar:
         self._call(self._take, (np.clip(samples, -1, 1) * 32_767).astype("<i2").tobytes())
 
     def end_turn(self) -> None:
-        """Ends the turn: its last words come as a final `Heard`, after at most `final_timeout_s`."""
+        """Ends the turn; a final `Heard` with the text of the whole turn follows, after at most `final_timeout_s`."""
         self._call(self._end)
 
     def close(self) -> None:

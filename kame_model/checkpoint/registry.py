@@ -62,7 +62,7 @@ def read_registry(folder: str) -> list[Entry]:
 
 
 def register(folder: str, entry: Entry) -> None:
-    """Adds a checkpoint at the end of the index of a registry's folder; an older entry of the same name is removed.
+    """Adds a checkpoint, which is in the registry's folder, to its index; an older entry of the same name is removed.
 
     Raises:
         StoreError: the checkpoint is not in the folder, or the index cannot be read or written.

@@ -138,7 +138,7 @@ def substitute_answer(sides: Sides, pieces: Pieces, draw: random.Random) -> Side
 
 
 def stall_answer(sides: Sides, fillers: Sequence[Clip], draw: random.Random) -> Sides | None:
-    """Removes the oracle and therefore the answer: the lead, then a stall, then silence to the end.
+    """Removes the oracle, and with it the answer: after the lead come the fillers (`s`), if there are any, and silence.
 
     If the answer were the target without an oracle, the model would be trained to guess.
 

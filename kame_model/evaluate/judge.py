@@ -108,7 +108,10 @@ def read_rating(text: str, lowest: float = LOWEST, highest: float = HIGHEST) -> 
 
 
 def read_verdict(text: str) -> Judgement:
-    """Parses `[[correct]]` or `[[incorrect]]` in a judge's reply, case-insensitively, by the rules of `read_rating`."""
+    """Parses `[[correct]]` or `[[incorrect]]` in a judge's reply, case-insensitively, as True or False.
+
+    Without exactly one of them the value is None, with the fault "missing", "refused" or "several".
+    """
     marks = {mark.lower() for mark in _find_marks(text)} & {"correct", "incorrect"}
     if len(marks) != 1:
         return Judgement(None, "several" if marks else _classify_missing_mark(text))

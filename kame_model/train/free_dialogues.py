@@ -111,7 +111,12 @@ def _compute_turn_figures(
 
 
 def _make_free_dialogue(asked: AskedDialogue, text: Sequence[int], tokenizer: Tokenizer) -> FreeDialogue:
-    """Makes the record of a dialogue: its question, and each turn with what the model and the recording say."""
+    """Makes the record of a dialogue that the model ran freely: its first question, and the turns that can be judged.
+
+    Args:
+        asked: the dialogue as recorded.
+        text: the model's text stream, one token per frame.
+    """
     question = _shorten(asked.turns[0].question)
     turns = [_make_free_turn(each, asked, text, tokenizer) for each in asked.turns]
     return FreeDialogue(dialogue_id=asked.row.dialogue_id, question=question, turns=turns)

@@ -49,7 +49,7 @@ class OracleStage:
             prompts.get_texts("B")  # raises now if there are none
 
     def matters(self) -> dict[str, Any]:
-        """Returns what determines the rows besides the inputs: configuration, seed, prompts and model."""
+        """Returns what the fingerprint adds to the version and the inputs: configuration, seed, prompts and model."""
         return {
             "config": dump_relevant_fields(self.config),
             "seed": self.seed,

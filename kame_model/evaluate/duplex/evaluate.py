@@ -258,7 +258,7 @@ class _ScoredCall:
 
 
 def _write_output(store: Store, place: str, item: DuplexItem, scored: _ScoredCall) -> None:
-    """Writes the files that the benchmark's scripts read, replacing earlier ones."""
+    """Writes the files that the benchmark's scripts read into the folder `place`, which is emptied first."""
     import soxr
 
     shutil.rmtree(store.at(place), ignore_errors=True)

@@ -301,7 +301,7 @@ def _rename_duplicate(question: Question, taken: set[str]) -> Question:
 
 
 def _get_text(row: Row, column: str) -> str:
-    """Returns the value of a column as one line of text; raises a _BadRowError if it is empty or of another type."""
+    """Returns the text or number in a column as one line of text; raises a _BadRowError if it is empty or neither."""
     value = row[column]
     if not isinstance(value, str | int | float) or not str(value).strip():
         raise _BadRowError

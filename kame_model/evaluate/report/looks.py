@@ -22,9 +22,12 @@ def record_look_at_test(
 ) -> int:
     """Records an evaluation on test items, and returns how many these weights have had, including this one.
 
+    An evaluation that is recorded already, with equal `run` and `asked`, is being resumed: it is neither refused nor
+    counted again.
+
     Args:
         run: as for `EvaluationFolder`; its kind and its system's checkpoint are recorded.
-        asked: other settings that affect the result; an evaluation with equal ones is not counted again.
+        asked: settings that affect the result and are not in `run`.
         data: fingerprint of the test items.
         checkpoint: the checkpoint's folder; None: it is on the Hub.
         register: the checkpoint registry; None: the parent folder of `checkpoint`.

@@ -62,7 +62,11 @@ class Cascade:
         return self._sound.take_frame()
 
     async def run(self) -> None:
-        """Answers turn after turn until it is cancelled; raises errors of our own code."""
+        """Answers the turns that `on_turn_end` accepts, one after the other, until it is cancelled.
+
+        Errors of the back-ends (`KameError`, `TimeoutError`) are reported as events, and the next turn is answered; any
+        other exception is a bug and is raised.
+        """
         await self._answering.run()
 
     def reset(self) -> None:

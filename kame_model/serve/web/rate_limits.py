@@ -155,7 +155,7 @@ class Pacer:
         self._n_waiting = self._n_lost = 0
 
     def clear_last(self) -> None:
-        """Drops the audio that has arrived since the last `call_when_sent`."""
+        """Drops the audio that still waits and was put after the last `call_when_sent`."""
         while self._waiting and isinstance(last := self._waiting[-1], np.ndarray):
             self._waiting.pop()
             self._n_waiting -= len(last)
