@@ -66,8 +66,9 @@ class NoDevice:
 class Stepper:
     """Steps all sessions together.
 
-    A tick is due 80 ms after the previous one was due, however long that took. When no session has a frame, the clock
-    stops until the next frame arrives, so a single caller is answered as soon as it is heard.
+    A tick is due 80 ms after the previous one was due, however long that took; but it is never further behind than the
+    audio that waits, because there is nothing else to catch up. When no session has a frame, the clock stops until the
+    next frame arrives, so a single caller is answered as soon as it is heard.
 
     Args:
         device: used through `run` only.
@@ -138,7 +139,8 @@ class Stepper:
         while True:
             self._woken.clear()
             if await self._tick(due_s):
-                due_s += FRAME_S
+                waiting_s = FRAME_S * max((each.n_waiting for each in self._sessions.values()), default=0)
+                due_s = max(due_s + FRAME_S, loop.time() - waiting_s)
                 await asyncio.sleep(max(0, due_s - loop.time()))
             else:
                 await self._woken.wait()

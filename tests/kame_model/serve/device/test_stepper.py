@@ -44,10 +44,10 @@ class Box:
 
 
 class Frames:
-    """A session that counts frames, and notes when each is taken and given."""
+    """A session that counts frames, of which `most` may wait, and notes when each is taken and given."""
 
-    def __init__(self, stepper: Stepper) -> None:
-        self._stepper, self._slot = stepper, stepper.join(self)
+    def __init__(self, stepper: Stepper, most: int = 1000) -> None:
+        self._stepper, self._slot, self._most = stepper, stepper.join(self), most
         self.n_waiting = 0
         self.taken_s: list[float] = []
         self.given_s: list[float] = []
@@ -56,7 +56,7 @@ class Frames:
         self.breaks_in = ""
 
     def hear(self, n_frames: int = 1) -> None:
-        self.n_waiting += n_frames
+        self.n_waiting = min(self.n_waiting + n_frames, self._most)
         self._stepper.wake()
 
     def take(self) -> FrameIn | None:
@@ -148,6 +148,36 @@ async def test_ticks_that_took_too_long_do_not_move_those_after() -> None:
         assert [round(each, 3) for each in session.taken_s[-3:]] == [0.56, 0.64, 0.72]
         assert len(session.given_s) == 10
         assert clock.meter.n_late == 1
+
+
+async def test_what_a_slow_device_missed_is_over_once_nothing_waits() -> None:
+    async with Clock(step_s=0.045) as clock:
+        one, two = Frames(clock.stepper, most=10), Frames(clock.stepper, most=10)
+        talking = [asyncio.create_task(talk(each, 1250, first_s)) for each, first_s in ((one, 0.0), (two, FRAME_S / 2))]
+        clock.box.step_s = 0.2
+        await asyncio.sleep(60)
+        assert clock.meter.n_late > 290
+        clock.box.step_s = 0.045
+        await asyncio.sleep(5)
+        n_late = clock.meter.n_late
+        await asyncio.sleep(30)
+        assert clock.meter.n_late == n_late
+        assert clock.meter.has_room(0.8, _now_s())
+        assert clock.box.steps[-10:] == [[0, 1]] * 10  # together again, not each as soon as it is heard
+        await asyncio.gather(*talking)
+
+
+async def test_all_that_is_kept_is_caught_up_as_fast_as_possible() -> None:
+    async with Clock(step_s=0.05) as clock:
+        session = Frames(clock.stepper)
+        talking = asyncio.create_task(talk(session, 300))
+        clock.box.step_s = 0.2
+        await asyncio.sleep(10)
+        clock.box.step_s = 0.05
+        assert session.n_waiting == pytest.approx(75, abs=1)
+        await asyncio.sleep(11)
+        assert session.n_waiting <= 1
+        await talking
 
 
 async def test_who_is_behind_catches_up_where_there_is_time_for_it() -> None:
