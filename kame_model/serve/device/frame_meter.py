@@ -22,6 +22,9 @@ _N_KNOWN = 25
 _REMEMBERED_S = 120.0
 """Seconds until steps are forgotten: what made them slow, such as a neighbour on the machine, may be over."""
 
+_HANGING_S = 2.0
+"""Seconds after which a step that was due and has not ended is no temporary disturbance."""
+
 _TYPICAL = 95
 """Percentile that represents the steps with n callers."""
 
@@ -41,12 +44,14 @@ class FrameMeter:
         n_steps: steps since the start, without second steps in a tick for sessions that are behind.
         n_late: steps that began a frame or more late: everybody on the device heard a gap, or soon would.
         n_failed: steps that raised.
+        due_s: when the step that is running, or comes next, was or is due; None while no frame waits.
     """
 
     def __init__(self) -> None:
         self.n_steps = 0
         self.n_late = 0
         self.n_failed = 0
+        self.due_s: float | None = None
         self._window: deque[_Step] = deque()
         self._by_callers: dict[int, deque[_Step]] = {}
         self._probed_s: dict[int, float] = {}
@@ -90,7 +95,10 @@ class FrameMeter:
         """Returns whether 99 of 100 steps stay within this share of a frame and begin in time.
 
         Of fewer than 100 steps one may fail, or the first hiccup of a server would refuse callers for half a minute.
+        There is no room on a device that hangs.
         """
+        if self._is_hanging(now_s):
+            return False
         self._drop_old_steps(now_s)
         longest_s = budget_share * FRAME_S
         n_slow = sum(each.step_s > longest_s or each.late_s >= FRAME_S for each in self._window)
@@ -109,8 +117,10 @@ class FrameMeter:
 
         That is so if half of the recent steps with one caller were over within a frame, and half began in time: a
         temporary disturbance does not count. With too few such steps the measured time of the idle device decides. Slow
-        steps caused by other callers who have left do not count.
+        steps caused by other callers who have left do not count. A device that hangs serves nobody.
         """
+        if self._is_hanging(now_s):
+            return False
         self._drop_old_steps(now_s)
         alone = self._by_callers.get(1, ())
         if len(alone) < _N_KNOWN:
@@ -138,6 +148,10 @@ class FrameMeter:
         if len(fewer) > 1:
             growth_s = max(growth_s, (known[most] - known[fewer[-2]]) / (most - fewer[-2]))
         return known[most] + growth_s * (n_callers - most)
+
+    def _is_hanging(self, now_s: float) -> bool:
+        """Returns whether a step that was due long ago has not ended."""
+        return self.due_s is not None and now_s - self.due_s > _HANGING_S
 
     def _compute_typical_s(self, n_callers: int) -> float | None:
         """Returns the typical (`_TYPICAL`) time of recent steps with so many callers; None if there are too few."""

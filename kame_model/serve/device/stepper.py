@@ -137,12 +137,14 @@ class Stepper:
         loop = asyncio.get_running_loop()
         due_s = loop.time()
         while True:
+            self._meter.due_s = due_s
+            await asyncio.sleep(max(0, due_s - loop.time()))
             self._woken.clear()
             if await self._tick(due_s):
                 waiting_s = FRAME_S * max((each.n_waiting for each in self._sessions.values()), default=0)
                 due_s = max(due_s + FRAME_S, loop.time() - waiting_s)
-                await asyncio.sleep(max(0, due_s - loop.time()))
             else:
+                self._meter.due_s = None
                 await self._woken.wait()
                 due_s = loop.time()
 

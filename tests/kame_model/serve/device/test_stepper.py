@@ -167,6 +167,23 @@ async def test_what_a_slow_device_missed_is_over_once_nothing_waits() -> None:
         await asyncio.gather(*talking)
 
 
+async def test_a_device_that_hangs_has_no_room_though_its_step_never_ends() -> None:
+    async with Clock() as clock:
+        session = Frames(clock.stepper)
+        await talk(session, 50)
+        await asyncio.sleep(5)
+        assert clock.meter.has_room(0.8, _now_s())
+        clock.box.step_s = 1e6
+        session.hear()
+        await asyncio.sleep(1)
+        assert clock.meter.has_room(0.8, _now_s())  # so far it may be a hiccup
+        await asyncio.sleep(2)
+        assert not clock.meter.has_room(0.8, _now_s())
+        await asyncio.sleep(60)
+        assert not clock.meter.has_room(0.8, _now_s())
+        assert not clock.meter.can_serve_alone(_now_s())
+
+
 async def test_all_that_is_kept_is_caught_up_as_fast_as_possible() -> None:
     async with Clock(step_s=0.05) as clock:
         session = Frames(clock.stepper)
