@@ -14,6 +14,7 @@ import httpx
 from starlette.types import ASGIApp, Message
 
 from kame_model.checkpoint.load import Checkpoint
+from kame_model.serve.device.engine import RunInThread
 from kame_model.serve.parts import Parts
 from kame_model.serve.server import KameServer
 from kame_model.serve.web.app import create_app
@@ -56,11 +57,11 @@ async def served(
 
 @asynccontextmanager
 async def app_of(
-    checkpoint: Checkpoint | None, parts: Parts | None = None, **changes: Any
+    checkpoint: Checkpoint | None, parts: Parts | None = None, run: RunInThread = inline, **changes: Any
 ) -> AsyncIterator[tuple[KameServer, ASGIApp]]:
     """Runs a server during a `with` block, and yields it with its app, without a network."""
     config = serve_config(**changes)
-    async with KameServer(checkpoint, config, parts or doubles(), run=inline) as server:
+    async with KameServer(checkpoint, config, parts or doubles(), run=run) as server:
         yield server, create_app(server)
 
 

@@ -59,6 +59,11 @@ class Inbox:
         """The number of frames that arrived, including an incomplete one."""
         return self.n_past + -(-len(self._waiting) // FRAME_N_SAMPLES)
 
+    @property
+    def n_room(self) -> int:
+        """The number of samples that can be added now without a drop."""
+        return (self._max_frames + 1) * FRAME_N_SAMPLES - 1 - len(self._waiting)
+
     def put(self, samples: Samples) -> int:
         """Adds audio; returns how many frames of older audio were dropped for it."""
         clean = np.clip(np.nan_to_num(samples.astype(np.float32, copy=False), posinf=1, neginf=-1), -1, 1)

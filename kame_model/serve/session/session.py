@@ -126,6 +126,11 @@ class Session:
         """Whether the session has ended."""
         return self._end is not None
 
+    @property
+    def n_room(self) -> int:
+        """The number of samples that `hear` takes now without dropping audio."""
+        return self._inbox.n_room
+
     def hear(self, samples: Samples) -> None:
         """Adds the caller's next audio, 24 kHz, of any length; too much of it drops the oldest (event `dropped`).
 

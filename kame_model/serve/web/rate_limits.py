@@ -94,10 +94,11 @@ class Pacer:
     A session steps only with what it hears, while OpenAI's clients may send a file at once, or nothing while they
     listen. A live client's audio passes without waiting. If its network stalls, silence takes the place of its audio;
     when that arrives, what waits beyond `max_backlog_s` is dropped, the oldest first. A client that has never been live
-    sends files, which are never late.
+    sends files, which are never late, and wait until the session has room for them.
 
     Args:
         hear: receives the audio.
+        count_room: returns how many samples `hear` takes now without dropping any.
         lose: called with the number of dropped frames, at most once per frame time.
         max_waiting_s: the longest audio that may wait.
         max_backlog_s: the longest late audio of a live client that may wait.
@@ -107,9 +108,14 @@ class Pacer:
     """
 
     def __init__(
-        self, hear: Callable[[Samples], None], lose: Callable[[int], None], max_waiting_s: float, max_backlog_s: float
+        self,
+        hear: Callable[[Samples], None],
+        count_room: Callable[[], int],
+        lose: Callable[[int], None],
+        max_waiting_s: float,
+        max_backlog_s: float,
     ) -> None:
-        self._hear, self._lose = hear, lose
+        self._hear, self._count_room, self._lose = hear, count_room, lose
         self._max_waiting = round(max_waiting_s * SAMPLE_RATE_HZ)
         self._max_backlog = round(max_backlog_s * SAMPLE_RATE_HZ)
         self._waiting: deque[_Waiting] = deque()
@@ -164,12 +170,13 @@ class Pacer:
         """Passes on what waits, and silence if nothing arrives; returns when no audio has arrived for `max_silence_s`.
 
         Every frame time it passes on what the rate allows, and reports dropped frames. Silence begins after `GAP_S`
-        without audio. Waiting audio does not delay the return. Only cancellation or an error ends it earlier.
+        without audio, and never displaces audio in the session. Waiting audio does not delay the return. Only
+        cancellation or an error ends it earlier.
         """
         clock = asyncio.get_running_loop()
         next_s = clock.time()
         while (silent_s := clock.time() - self._last_s) < max_silence_s:
-            if not self._n_waiting and silent_s > GAP_S:
+            if not self._n_waiting and silent_s > GAP_S and self._count_room() >= FRAME_N_SAMPLES:
                 self._hear(np.zeros(FRAME_N_SAMPLES, np.float32))
                 self._n_made += FRAME_N_SAMPLES
             self._report_lost()
@@ -200,8 +207,10 @@ class Pacer:
             self._lose(n_lost)
 
     def _pass_on(self) -> None:
-        """Passes on as much of the waiting audio as the rate allows now."""
+        """Passes on as much of the waiting audio as the rate allows now, and of a file as the session has room for."""
         n_samples = min(self._n_waiting, int(self._allowance.amount_left))
+        if not self._is_live:
+            n_samples = min(n_samples, self._count_room())
         self._allowance.take(n_samples)
         self._carry_out(self._take(n_samples))
 

@@ -70,7 +70,11 @@ class RealtimeSocket(ClientSocket):
         self._turns = UserTurns(self._items)
         self._responses = Responses(self._items)
         self._pacer = Pacer(
-            session.hear, session.report_missed_frames, MAX_WAITING_S, self._config.limits.max_backlog_s
+            session.hear,
+            lambda: session.n_room,
+            session.report_missed_frames,
+            MAX_WAITING_S,
+            self._config.limits.max_backlog_s,
         )
         self._wants_events = self._has_begun = False
         self._n_resets = 0

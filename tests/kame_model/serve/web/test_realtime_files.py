@@ -4,8 +4,8 @@ OpenAI's way with a file (all of it appended at once, committed, and a response 
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Mapping
-from typing import Any
+from collections.abc import AsyncGenerator, Callable, Mapping
+from typing import Any, TypeVar
 
 import numpy as np
 import pytest
@@ -13,7 +13,7 @@ import pytest
 from data_schemas.units import FRAME_S
 from kame_model.checkpoint.load import Checkpoint
 from kame_model.frames.ids import PADDING_ID
-from kame_model.serve.device.engine import Engine, FrameIn, FrameOut
+from kame_model.serve.device.engine import Engine, FrameIn, FrameOut, RunInThread
 from kame_model.serve.web.realtime_events import WAIT_N_FRAMES
 from tests.support.realtime_protocol import append, checked, of_type, say
 from tests.support.served import AsgiSocket, app_of
@@ -26,6 +26,7 @@ COMMIT, CLEAR, CREATE = (
 TRANSCRIPT = "conversation.item.input_audio_transcription.completed"
 COMMITTED = "input_audio_buffer.committed"
 AUDIO = "response.output_audio.delta"
+_T = TypeVar("_T")
 CYCLE = {"min_words": 20}  # only a turn that has ended is asked for
 
 
@@ -54,6 +55,16 @@ class PoliteFrontEnd:
             self.n_to_say -= speaks
             said[slot] = FrameOut(saying("golf" if speaks else None), 0, " so" if speaks else "")
         return said
+
+
+def steps_that_take(step_s: float) -> RunInThread:
+    """Returns what runs the engine's work as a device does whose steps take so long."""
+
+    async def run(work: Callable[[], _T]) -> _T:
+        await asyncio.sleep(step_s)
+        return work()
+
+    return run
 
 
 @pytest.fixture
@@ -162,6 +173,19 @@ async def test_who_speaks_in_ends_the_response_of_a_cascade(checkpoint: Checkpoi
     first, second = checked(of_type(socket, "response.done"))
     assert first["response"]["status_details"] == {"type": "cancelled", "reason": "turn_detected"}
     assert second["response"]["status"] == "completed"
+
+
+async def test_a_file_sent_at_once_is_heard_whole_on_a_slow_device(checkpoint: Checkpoint) -> None:
+    for step_s in (0.04, 0.1):  # too slow to step a session twice in a frame; too slow for real time
+        async with app_of(checkpoint, run=steps_that_take(step_s)) as (server, app):
+            socket = AsgiSocket(app, "/v1/realtime")
+            socket.send(append(saying("alpha", 200)))
+            socket.send(COMMIT)
+            await asyncio.sleep(200 * max(step_s, FRAME_S) + 2)
+            await socket.leave()
+        assert server.n_dropped == {}
+        (transcript,) = of_type(socket, TRANSCRIPT)
+        assert len(transcript["transcript"].split()) == 50
 
 
 async def test_after_a_stall_the_caller_is_heard_without_delay_and_told_what_was_lost(checkpoint: Checkpoint) -> None:
