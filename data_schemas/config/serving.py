@@ -173,7 +173,8 @@ class LimitsConfig(Config):
         default=0.8,
         ge=0.16,
         le=10,
-        description="Received audio buffered for a session that cannot keep up, in seconds; older audio is dropped.",
+        description="Received audio buffered for a session that cannot keep up, in seconds. If there is more, all but "
+        "the newest half of this is dropped.",
     )
     max_unsent_s: float = Field(
         default=2.0,

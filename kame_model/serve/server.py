@@ -35,6 +35,8 @@ _LOG = logging.getLogger(__name__)
 
 _WATCH_S = 1.0
 """Seconds between checks for sessions that have lasted too long."""
+_LOG_EVERY_S = 60.0
+"""Seconds between messages that the device is behind."""
 
 
 class KameServer:
@@ -83,6 +85,7 @@ class KameServer:
         self._stepper: Stepper | None = None
         self._shared: SharedContext | None = None
         self._is_empty = asyncio.Event()
+        self._logged = (float("-inf"), 0, 0)  # when it was last checked for the log: time, dropped frames, late steps
 
     @property
     def sessions(self) -> Mapping[str, Session]:
@@ -325,13 +328,31 @@ class KameServer:
             await asyncio.wait(self._leaving)
 
     async def _watch(self, slots: Slots | None, stepper: Stepper) -> None:
-        """Every second, ends overdue sessions and lets the slots measure again, until it is cancelled."""
+        """Every second, ends overdue sessions, logs an overload and lets the slots measure again, until cancelled."""
         # No variable may keep a session alive during the sleep.
         while True:
             await asyncio.sleep(_WATCH_S)
             self._end_overdue()
+            self._log_overload()
             if slots is not None:
                 await slots.remeasure_if_idle(stepper)
+
+    def _log_overload(self) -> None:
+        """Once a minute, logs whether audio of callers was dropped in it because the steps were late."""
+        now_s, n_dropped, n_late = asyncio.get_running_loop().time(), self.n_dropped["heard"], self.meter.n_late
+        then_s, n_dropped_then, n_late_then = self._logged
+        if now_s - then_s < _LOG_EVERY_S:
+            return
+        self._logged = (now_s, n_dropped, n_late)
+        if n_dropped > n_dropped_then and n_late > n_late_then:
+            _LOG.warning(
+                "In the last minute, %d frames of callers' audio were dropped and %d steps were late: the device is "
+                "too slow, or too busy, for its callers (now %d). No more are admitted until it keeps up. Lower "
+                "limits.max_sessions, or find out what else uses this machine.",
+                n_dropped - n_dropped_then,
+                n_late - n_late_then,
+                len(self._sessions),
+            )
 
     def _end_overdue(self) -> None:
         """Ends the sessions whose callers send nothing and those that exceed the maximum duration."""

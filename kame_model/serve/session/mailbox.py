@@ -38,7 +38,8 @@ class Inbox:
     session, since attention multiplies what it masks by zero.
 
     Args:
-        max_backlog_s: the longest audio kept; older audio is dropped.
+        max_backlog_s: the longest audio kept; if there is more, all but the newest half of this is dropped. A session
+            that is always behind thus misses a few long stretches; single frames would break every word.
 
     Attributes:
         n_past: frames that arrived and no longer wait: taken, dropped or cleared.
@@ -47,6 +48,7 @@ class Inbox:
     def __init__(self, max_backlog_s: float) -> None:
         self.n_past = 0
         self._max_frames = max(1, round(max_backlog_s / FRAME_S))
+        self._n_kept = (self._max_frames + 1) // 2  # of too many
         self._waiting: Samples = np.zeros(0, np.float32)
 
     @property
@@ -68,7 +70,8 @@ class Inbox:
         """Adds audio; returns how many frames of older audio were dropped for it."""
         clean = np.clip(np.nan_to_num(samples.astype(np.float32, copy=False), posinf=1, neginf=-1), -1, 1)
         waiting = np.concatenate([self._waiting, clean])
-        n_dropped = max(0, len(waiting) // FRAME_N_SAMPLES - self._max_frames)
+        n_frames = len(waiting) // FRAME_N_SAMPLES
+        n_dropped = n_frames - self._n_kept if n_frames > self._max_frames else 0
         self.n_past += n_dropped
         self._waiting = waiting[n_dropped * FRAME_N_SAMPLES :]
         return n_dropped

@@ -184,7 +184,8 @@ class RealtimeSocket(ClientSocket):
                 self._settings.instructions = data["prompt"]
             case "dropped" if data["direction"] == "heard":
                 lost_s = data["n_frames"] * FRAME_S
-                message = f"{lost_s:.2f} s of your audio were too late."
+                reason = "too late" if data.get("was_silence") else "dropped, because the server is overloaded"
+                message = f"{lost_s:.2f} s of your audio were {reason}."
                 told = [RealtimeError("input_audio_dropped", message).to_event()]
             case "ended":
                 message = f"The session has ended: {data['reason']}."

@@ -81,6 +81,40 @@ async def test_a_caller_who_would_be_too_many_is_refused_before_anybody_hears_a_
 
 
 @pytest.mark.looptime
+async def test_while_the_device_is_behind_callers_miss_stretches_and_nobody_else_is_admitted(
+    checkpoint: Checkpoint, caplog: pytest.LogCaptureFixture
+) -> None:
+    step_s = 0.12
+
+    async def slow(work: Callable[[], Any]) -> Any:
+        await asyncio.sleep(step_s)
+        return await inline(work)
+
+    config = serve_config(limits={"max_sessions": 4, "max_sessions_per_address": 9})
+    server = KameServer(checkpoint, config, doubles(), run=slow)
+    async with server:
+        clients = [Client(await server.open_session("here")) for _ in range(2)]
+        await asyncio.gather(*(each.talk([None] * 100) for each in clients))
+        assert await refusal(server) == "busy"
+        assert not server.is_ready
+        step_s = 0.02
+        await asyncio.gather(*(each.talk([None] * 100) for each in clients))
+        n_dropped = server.n_dropped["heard"]
+        await asyncio.gather(*(each.talk([None] * 5) for each in clients))
+        assert server.n_dropped["heard"] == n_dropped
+        await asyncio.sleep(50)
+        assert server.is_ready
+        for each in clients:
+            await each.session.close("bye")
+            await each.over()
+            lost = [told["n_frames"] for told in each.told("dropped")]
+            assert lost == [6] * len(lost)
+            assert 3 <= len(lost) <= 6
+            assert len(each.frames) + sum(lost) == 205
+    assert caplog.text.count("the device is too slow, or too busy, for its callers (now 2)") == 1
+
+
+@pytest.mark.looptime
 async def test_callers_of_the_cascade_take_no_time_of_the_device_until_they_change(checkpoint: Checkpoint) -> None:
     async def slow(work: Callable[[], Any]) -> Any:
         n_on_device = sum(session.mode != "cascade" for session in server.sessions.values())

@@ -45,6 +45,18 @@ def test_sound_of_any_lengths_comes_out_in_frames_or_is_counted_as_dropped(lengt
     assert n_dropped * FRAME_N_SAMPLES + len(heard) == n_put - n_put % FRAME_N_SAMPLES
 
 
+def test_a_reader_that_is_too_slow_misses_long_stretches_and_not_every_few_frames() -> None:
+    inbox, n_frames, dropped, heard = Inbox(10 * FRAME_S), 300, [], []
+    for number in range(n_frames):
+        dropped.append(inbox.put(np.full(FRAME_N_SAMPLES, number / n_frames, np.float32)))
+        if number % 3 and (frame := inbox.take()) is not None:  # two of three
+            heard.append(round(float(frame[0]) * n_frames))
+    stretches = np.diff(heard)[np.diff(heard) > 1] - 1
+    assert stretches.min() >= 5
+    assert [each for each in dropped if each] == [*stretches]  # each is told once
+    assert 70 <= stretches.sum() <= 100  # no more than it has no time for
+
+
 def test_no_sound_can_poison_the_state_of_the_device() -> None:
     inbox = Inbox(1.0)
     wild = np.array([np.nan, np.inf, -np.inf, 1e38, -3, 0.5, 0, 0] * (FRAME_N_SAMPLES // 8), np.float32)

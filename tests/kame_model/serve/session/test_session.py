@@ -162,9 +162,9 @@ async def test_sound_that_is_too_much_is_dropped_and_told(checkpoint: Checkpoint
         await asyncio.sleep(2)
         await session.close("bye")
         await client.over()
-        assert client.told("dropped") == [{"direction": "heard", "n_frames": 15}]
-        assert len(client.frames) == 10
-        assert server.n_dropped == {"heard": 15}
+        assert client.told("dropped") == [{"direction": "heard", "n_frames": 20}]
+        assert len(client.frames) == 5
+        assert server.n_dropped == {"heard": 20}
 
 
 async def test_a_client_that_does_not_read_loses_sound_and_holds_nobody_up(checkpoint: Checkpoint) -> None:

@@ -188,6 +188,18 @@ async def test_a_file_sent_at_once_is_heard_whole_on_a_slow_device(checkpoint: C
         assert len(transcript["transcript"].split()) == 50
 
 
+async def test_a_live_caller_of_a_device_that_is_too_slow_is_told_of_each_stretch_once(checkpoint: Checkpoint) -> None:
+    async with app_of(checkpoint, run=steps_that_take(0.12)) as (server, app):
+        socket = AsgiSocket(app, "/v1/realtime")
+        await say(socket, "alpha", 100)
+        n_lost = server.n_dropped["heard"]
+        await socket.leave()
+    assert n_lost == pytest.approx(100 / 3 - 8, abs=5)
+    errors = [each["error"] for each in of_type(socket, "error")]
+    assert [each["code"] for each in errors] == ["input_audio_dropped"] * (n_lost // 6)
+    assert errors[0]["message"] == "0.48 s of your audio were dropped, because the server is overloaded."
+
+
 async def test_after_a_stall_the_caller_is_heard_without_delay_and_told_what_was_lost(checkpoint: Checkpoint) -> None:
     async with app_of(checkpoint) as (server, app):
         socket = AsgiSocket(app, "/v1/realtime")
