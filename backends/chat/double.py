@@ -16,6 +16,8 @@ Fault = int | Literal["retry-after", "retry-later", "stall", "hang-up", "malform
 """What happens instead of an answer: an HTTP status; 429 with a Retry-After of 10 ms or one hour; no response while the
 server runs; a closed connection; a body that is not JSON; no choices."""
 RETRY_AFTER: dict[Fault | None, str] = {"retry-after": "0.01", "retry-later": "3600"}
+MOST_REMEMBERED = 4096
+"""Maximum number of requests that the server remembers, so that its memory does not grow in runs of a whole corpus."""
 _SENTENCE = """maybe the answer comes from what you said so far and I would look at each part in turn before I say
 how many there are because that often helps us find out which one it should be when we know more about it"""
 WORDS = tuple(_SENTENCE.split())
@@ -36,7 +38,7 @@ class DoubleEngine:
         faults: outcomes of the first requests, in the order of arrival; `None` is an answer.
         faults_for_ever: outcome of every later request; None: an answer.
 
-    `requests` holds the payloads received so far, including failed ones.
+    `requests` holds the payloads of the last `MOST_REMEMBERED` requests, including failed ones.
     """
 
     def __init__(
@@ -72,6 +74,7 @@ class DoubleEngine:
         """Records a request and returns the fault that it gets; None if it is to be answered."""
         with self._lock:
             self.requests.append(payload)
+            del self.requests[:-MOST_REMEMBERED]
             return self._faults.pop(0) if self._faults else self._faults_for_ever
 
     def wait_until_stopping(self) -> None:
