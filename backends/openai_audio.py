@@ -14,7 +14,8 @@ from pydantic import Field
 from backends.chat.connection import open_sync
 from backends.chat.providers import Provider
 from backends.engine import Samples
-from backends.options import Options
+from backends.options import KEY_VARIABLE, Options
+from data_schemas.config.chat import BaseUrl
 from data_schemas.errors import BackendError
 
 if TYPE_CHECKING:
@@ -32,13 +33,13 @@ _one_opens = threading.Lock()  # so that each server has one client
 class OpenAIAudioOptions(Options):
     """Options for server and model. The API key is read from the environment, never from the options."""
 
-    base_url: str = Field(pattern=r"^https?://", description="OpenAI-compatible base URL, with /v1.")
+    base_url: BaseUrl = Field(description="OpenAI-compatible base URL, with /v1.")
     model: str = Field(min_length=1, description="Name of the model.")
     revision: str = Field(
         default="", description="Version of the weights, if the model's name does not state it; change it with them."
     )
     api_key_env: str = Field(
-        default="KAME_SPEECH_API_KEY", min_length=1, description="Environment variable that holds the key."
+        default="KAME_SPEECH_API_KEY", pattern=KEY_VARIABLE, description="Environment variable that holds the key."
     )
     max_attempts: int = Field(default=5, ge=1, le=20, description="Attempts per request.")
     timeout_s: float = Field(default=120.0, gt=0, description="Longest wait for one answer, seconds.")

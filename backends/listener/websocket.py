@@ -28,7 +28,7 @@ from backends.engine import Samples
 from backends.fault_log import FaultLog, extract_host
 from backends.listener.background import BackgroundLoop, HeardSender
 from backends.listener.protocol import Heard, Window
-from backends.options import Options
+from backends.options import KEY_VARIABLE, Options
 from data_schemas.units import SAMPLE_RATE_HZ
 
 if TYPE_CHECKING:
@@ -48,7 +48,9 @@ class WebsocketListenerOptions(Options):
     url: str = Field(pattern=r"^wss?://", description="URL of the recogniser.")
     language: str = Field(default="en", pattern=r"^[a-z]{2,3}$", description="Language of the speech.")
     api_key_env: str = Field(
-        default="KAME_SPEECH_API_KEY", min_length=1, description="Environment variable that holds the key, if any."
+        default="KAME_SPEECH_API_KEY",
+        pattern=KEY_VARIABLE,
+        description="Environment variable that holds the key, if any.",
     )
     connect_timeout_s: float = Field(default=5.0, gt=0, le=60, description="Timeout for connecting, seconds.")
     final_timeout_s: float = Field(

@@ -123,8 +123,8 @@ def _check_no_secrets(url: str) -> str:
     if "@" in place.netloc or place.query or place.fragment:
         raise ValueError(
             "a base URL must not contain a user, password or query, because it is written to logs and records: put an "
-            "API key into the environment variable named by chat.api_key_env, and query fields into a provider's file"
-            " (query)"
+            "API key into the environment variable that api_key_env names, and query fields into a provider's file "
+            "(query)"
         )
     try:
         _ = place.port
@@ -177,7 +177,7 @@ def _join_urls(urls: object) -> object:
     return ",".join(map(str, urls)) if isinstance(urls, list) else urls
 
 
-def _check_urls(urls: str) -> str:
+def check_urls(urls: str) -> str:
     """Returns base URLs separated by commas, without spaces; raises ValueError if one is invalid or listed twice."""
     listed = [_check_no_secrets(url.strip()) for url in urls.split(",")]
     if len({url.rstrip("/") for url in listed}) < len(listed):
@@ -185,7 +185,7 @@ def _check_urls(urls: str) -> str:
     return ",".join(listed)
 
 
-BaseUrls = Annotated[str, BeforeValidator(_join_urls), AfterValidator(_check_urls)]
+BaseUrls = Annotated[str, BeforeValidator(_join_urls), AfterValidator(check_urls)]
 """As `BaseUrl`; several servers of the same model with commas between."""
 
 

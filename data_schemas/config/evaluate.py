@@ -2,9 +2,10 @@
 
 from typing import Final, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from data_schemas.config.base import Config, expand_home
+from data_schemas.config.chat import check_urls
 from data_schemas.config.questions import QuestionSetName
 from data_schemas.config.serving import Mode
 
@@ -99,6 +100,12 @@ class EvaluateConfig(Config):
         title="Other settings of the server",
         description="The same for the server that is called: cascade.tts=piper, sampling.temp_text=0.3.",
     )
+
+    @field_validator("llm_url", "judge_url")
+    @classmethod
+    def _check_addresses(cls, urls: str) -> str:
+        """Checks that an address holds no secret, before a run records it."""
+        return check_urls(urls) if urls else urls
 
     @model_validator(mode="after")
     def _check_values(self) -> Self:

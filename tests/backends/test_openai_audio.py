@@ -112,6 +112,16 @@ def test_pcm_is_16_bits_at_the_rate_of_the_options(server: Server) -> None:
     assert len(twice) == pytest.approx(24_000, abs=2)
 
 
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [({"api_key_env": KEY}, "api_key_env"), ({"base_url": f"http://me:{KEY}@127.0.0.1/v1"}, "base_url")],
+)
+def test_a_key_in_the_options_is_rejected_and_not_quoted(server: Server, options: dict[str, str], named: str) -> None:
+    with pytest.raises(ConfigError, match=named) as caught:
+        speech(server, **options)
+    assert KEY not in str(caught.value)
+
+
 def test_what_may_pass_is_tried_again(server: Server) -> None:
     server.answers = [(503, b"{}"), (429, b"{}"), (200, wav(tone(2_400, 24_000), 24_000))]
     assert len(speech(server).synthesise("Hello.", "alloy", 1.0).samples) == 2_400

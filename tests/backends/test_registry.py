@@ -57,7 +57,7 @@ def test_options_reach_the_back_end() -> None:
         ({}, "base_url: Field required; model: Field required"),
         (SPEAKING | {"speed": 1}, r"speed: Extra inputs.*It takes: base_url, model"),
         (SPEAKING | {"max_attempts": "5"}, "max_attempts: Input should be a valid integer"),
-        (SPEAKING | {"base_url": "127.0.0.1:1"}, "base_url: String should match"),
+        (SPEAKING | {"base_url": "127.0.0.1:1"}, "base_url: a base URL must begin with http"),
     ],
 )
 def test_wrong_options_are_told_by_name(options: dict[str, str | int | float | bool], told: str) -> None:

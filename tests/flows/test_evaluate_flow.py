@@ -220,6 +220,8 @@ def test_chat_models_and_settings_of_the_server_are_those_of_the_form() -> None:
         evaluate(config.model_copy(update={"settings": ["tempo=1"]}), show_no_progress)
     with pytest.raises(ValidationError, match="kind duplex needs a file or folder"):
         EvaluateConfig(checkpoint="c")
+    with pytest.raises(ValidationError, match=r"judge_url\n.*must not contain a user, password or query"):
+        EvaluateConfig(checkpoint="c", path="p", judge_url="https://me:secret@judge.example/v1")
 
 
 def test_its_form_has_titles_choices_and_no_unions() -> None:
