@@ -150,10 +150,15 @@ def _stop_runs(api_url: str) -> None:
 
 
 def _make_environment(api_url: str) -> dict[str, str]:
-    """Returns the environment variables of a component, which uses the Prefect server at this URL."""
+    """Returns the environment variables of a component, which uses the Prefect server at this URL.
+
+    By default Prefect answers the pages of all web sites, which could then start runs from the user's browser.
+    """
+    own_pages = ",".join(api_url.removesuffix("/api").replace("127.0.0.1", name) for name in ("127.0.0.1", "localhost"))
+    closed = {"PREFECT_SERVER_CORS_ALLOWED_ORIGINS": own_pages, "PREFECT_SERVER_CSRF_PROTECTION_ENABLED": "true"}
     # leases in memory would be lost with the server, and their slots would stay occupied
     leases = {"PREFECT_SERVER_CONCURRENCY_LEASE_STORAGE": "prefect.server.concurrency.lease_storage.filesystem"}
-    return os.environ | {"PREFECT_API_URL": api_url, "PYTHONUNBUFFERED": "1", "DO_NOT_TRACK": "1"} | leases
+    return closed | os.environ | {"PREFECT_API_URL": api_url, "PYTHONUNBUFFERED": "1", "DO_NOT_TRACK": "1"} | leases
 
 
 def _print_component(component: str, what: str, as_json: bool) -> None:

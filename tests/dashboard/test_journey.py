@@ -31,7 +31,7 @@ CLOCK_S = 0.01
 
 def test_from_questions_to_a_training_that_is_compared(tmp_path: Path) -> None:
     shutil.copytree(ITEMS, tmp_path / "items")
-    with kame_up(tmp_path) as address, browsing() as browser, opened(browser, address) as page:
+    with kame_up(tmp_path) as parts, browsing() as browser, opened(browser, parts["dashboard"]) as page:
         page.set_default_timeout(PATIENCE_MS)
         page.on("dialog", lambda asked: asked.accept())
         start_refresh(page)

@@ -19,8 +19,10 @@ ENDING_S = 600.0
 
 
 @contextmanager
-def kame_up(folder: Path) -> Iterator[str]:
-    """The dashboard's address with its token, once all parts are ready; Ctrl-C ends them, and must end all of them.
+def kame_up(folder: Path) -> Iterator[dict[str, str]]:
+    """What each part says once all are ready: `dashboard` its address with the token, `prefect` its own.
+
+    Ctrl-C ends them, and must end all of them.
 
     Args:
         folder: where it is typed, and where its cache and Prefect's database are.
@@ -35,7 +37,7 @@ def kame_up(folder: Path) -> Iterator[str]:
         ) as process,
     ):
         try:
-            yield _read_address(process, folder)
+            yield _read_components(process, folder)
         finally:
             process.send_signal(signal.SIGINT)
             try:
@@ -59,8 +61,8 @@ def _list_left(cache: str) -> list[list[str]]:
     return left
 
 
-def _read_address(process: "subprocess.Popen[str]", folder: Path) -> str:
-    """Reads what `kame up` prints until its last worker is ready, and returns the dashboard's address."""
+def _read_components(process: "subprocess.Popen[str]", folder: Path) -> dict[str, str]:
+    """Reads what `kame up` prints until its last worker is ready, by component."""
     assert process.stdout is not None
     told: dict[str, str] = {}
     while "worker-gpu" not in told:
@@ -69,4 +71,4 @@ def _read_address(process: "subprocess.Popen[str]", folder: Path) -> str:
         component = json.loads(line)
         assert "component" in component, line
         told[component["component"]] = component["what"]
-    return told["dashboard"]
+    return told
