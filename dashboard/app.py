@@ -32,6 +32,7 @@ from dashboard.figures import (
     format_yaml,
 )
 from dashboard.index import IndexBeingMade, Indexes
+from dashboard.limits import RunLimits
 from dashboard.pages import checkpoints as checkpoint_pages
 from dashboard.pages import compare, datasets, dialogue, refused, runs, sql, start, tables, training
 from dashboard.query import format_range
@@ -54,6 +55,7 @@ def create_app(
     token_rows: TokenRows | None = None,
     checkpoints: CheckpointReader | None = None,
     serve_token: str | None = None,
+    allowed_hosts: Sequence[str] = (),
 ) -> FastAPI:
     """Creates the web application for some folders.
 
@@ -66,9 +68,10 @@ def create_app(
         token_rows: finds and reads token rows; with None, pages show none.
         checkpoints: reads checkpoints and evaluations; with None, there are no pages for them.
         serve_token: access token of servers that are started here; pages pass it to users who have `token`.
+        allowed_hosts: hosts that runs of the forms may contact besides this machine (`dashboard.limits.RunLimits`).
 
     Raises:
-        ConfigError: a root is not a folder, or the token is empty.
+        ConfigError: a root is not a folder, the token is empty, or an allowed host is not the name of one.
     """
     if token is not None and not token.strip():
         raise ConfigError("The dashboard's token is empty.", "Set that environment variable to a secret.")
@@ -83,6 +86,7 @@ def create_app(
         scheduler=scheduler,
         token_rows=token_rows,
         checkpoints=None if checkpoints is None else Checkpoints(catalog.roots, checkpoints, cache / "weights"),
+        limits=RunLimits(allowed_hosts),
         serve_token=serve_token,
     )
     site.templates.globals["has_checkpoints"] = site.checkpoints is not None

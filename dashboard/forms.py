@@ -156,6 +156,17 @@ def read_form(
     return settings, faults
 
 
+def parse_yaml(text: str) -> Any:
+    """Parses YAML that somebody has sent.
+
+    Raises:
+        ValueError: it has aliases, or is nested too deeply.
+        yaml.YAMLError: it is not YAML.
+    """
+    _check_yaml(text)
+    return load_typed_yaml(text)
+
+
 def _get_default(info: FieldInfo) -> Any:
     """Returns a field's default as JSON; `_NO_VALUE` if the field is required or its default depends on others."""
     if info.is_required() or info.default_factory_takes_validated_data:
@@ -400,8 +411,7 @@ def _parse_value(kind: Kind, text: Any, item: Any, is_optional: bool) -> Any:
     if not text and kind != "text":
         return None if is_optional else {} if kind == "yaml" else _NO_VALUE
     if kind == "yaml":
-        _check_yaml(text)
-        return load_typed_yaml(text)
+        return parse_yaml(text)
     if kind in ("whole", "number"):
         return _parse_number(text, kind == "whole")
     return text or (None if is_optional else _NO_VALUE)

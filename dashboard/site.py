@@ -11,6 +11,7 @@ from starlette.responses import HTMLResponse
 from dashboard.catalog import Catalog, Dataset
 from dashboard.checkpoints import Checkpoints
 from dashboard.index import Index, Indexes
+from dashboard.limits import RunLimits
 from dashboard.results import SqlBox
 from dashboard.runs import RunScheduler, SchedulerGoneError
 from dashboard.sounds import Sounds
@@ -32,6 +33,8 @@ class Site:
     scheduler: RunScheduler | None = None
     token_rows: TokenRows | None = None
     checkpoints: Checkpoints | None = None
+    limits: RunLimits = field(default_factory=lambda: RunLimits(()))
+    """Limits on the settings of runs that are started from forms."""
     serve_token: str | None = field(default=None, repr=False)
     """Access token of servers that are started here; pages get it only with their own token."""
 

@@ -137,6 +137,12 @@ def get_provider(config: ChatConfig) -> Provider:
     return _read_provider(path)
 
 
+def list_provider_hosts() -> list[str]:
+    """Returns the hosts of the providers in `providers.yaml`, sorted."""
+    urls = [each.base_url for each in _load_provided().values()]
+    return sorted({str(urlsplit(url).hostname) for url in urls if url is not None})
+
+
 def _read_provider(path: Path) -> Provider:
     """Reads a provider from a file, whose name it gets unless it has its own.
 

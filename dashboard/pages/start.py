@@ -85,21 +85,21 @@ def create_routes(site: Site) -> APIRouter:
     @routes.post("/{kind}/check")
     def check_form(kind: str, told: FormRequest) -> dict[str, Any]:
         """Returns the errors of a form, and the inputs that this machine does not have, by field."""
-        settings, faults = read_form(_get_kind(kind).config, told.values)
+        settings, faults = _read_form(site, kind, told)
         known = () if site.scheduler is None else site.scheduler.list_choices().get("sources", ())
         return {"faults": faults, "missing": find_missing_inputs(kind, settings, known)}
 
     @routes.post("/{kind}/plan")
     def plan_run(kind: str, told: FormRequest) -> dict[str, Any]:
         """Returns the estimate of a run; only the errors of the form if it has some."""
-        settings, faults = read_form(_get_kind(kind).config, told.values)
+        settings, faults = _read_form(site, kind, told)
         rows = [] if faults else [_format_estimate(each) for each in site.get_scheduler().plan(kind, settings)]
         return {"faults": faults, "figures": rows}
 
     @routes.post("/{kind}")
     def start_run(kind: str, told: FormRequest) -> dict[str, Any]:
         """Starts or schedules a run, and returns the URL of its page, or of the list of runs."""
-        settings, faults = read_form(_get_kind(kind).config, told.values)
+        settings, faults = _read_form(site, kind, told)
         if faults:
             path, text = next(iter(faults.items()))
             raise RefusedRunError(f"{path}: {text}".removeprefix(": "), "Correct the fields that the form marks.")
@@ -111,6 +111,12 @@ def create_routes(site: Site) -> APIRouter:
         return {"url": f"/runs/{site.get_scheduler().start(kind, settings)}"}
 
     return routes
+
+
+def _read_form(site: Site, kind: str, told: FormRequest) -> tuple[dict[str, Any], dict[str, str]]:
+    """Returns the settings of a form, and its errors by path, including what this dashboard does not allow."""
+    settings, faults = read_form(_get_kind(kind).config, told.values)
+    return settings, site.limits.find_faults(settings) | faults
 
 
 def _add_training_after(site: Site, kind: str, settings: Mapping[str, Any], run_id: str) -> None:

@@ -1,6 +1,6 @@
 """`kame dashboard`: serves web pages that show datasets, runs and checkpoints."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -14,8 +14,18 @@ TokenEnv = Annotated[
     str | None,
     typer.Option(
         "--token-env",
-        help="Environment variable with the access token for changes. Without it, `kame dashboard` is read-only, and "
-        "`kame up` generates a token.",
+        help="Environment variable with the access token for changes. Who has it can start runs, which read files, run "
+        "code and spend money with the account and the API keys of the workers: docs/dashboard.md. Without it, `kame "
+        "dashboard` is read-only, and `kame up` generates a token.",
+    ),
+]
+AllowHost = Annotated[
+    list[str],
+    typer.Option(
+        "--allow-host",
+        help="Host that runs of the forms may contact and send API keys to, besides this machine and the known "
+        "providers, such as gpu-1 or *.example.org; *: any. Can be repeated. `kame up` that generates its token allows "
+        "any by default.",
     ),
 ]
 HOST: Final = "127.0.0.1"
@@ -30,6 +40,7 @@ def dashboard(
     host: Host = HOST,
     port: Port = PORT,
     token_env: TokenEnv = None,
+    allow_host: AllowHost = [],  # noqa: B006 - Typer reads the default
     as_json: AsJson = False,
 ) -> None:
     """Serve web pages that show datasets: figures, rows, dialogues on a time line, rejects, SQL. Ctrl-C stops it.
@@ -38,7 +49,12 @@ def dashboard(
     """
     with report_errors(as_json, how_to_resume=""):
         token = read_token(token_env) if token_env else None
-        serve_pages(roots, host, port, token, lambda url: print_json({"url": url}) if as_json else typer.echo(url))
+
+        def print_url(url: str) -> None:
+            """Prints where the dashboard is."""
+            print_json({"url": url}) if as_json else typer.echo(url)
+
+        serve_pages(roots, host, port, token, print_url, allow_host)
 
 
 def read_token(variable: str) -> str:
@@ -58,7 +74,14 @@ def read_token(variable: str) -> str:
     return token
 
 
-def serve_pages(roots: list[Path], host: str, port: int, token: str | None, ready: Callable[[str], None]) -> None:
+def serve_pages(
+    roots: list[Path],
+    host: str,
+    port: int,
+    token: str | None,
+    ready: Callable[[str], None],
+    allowed_hosts: Sequence[str] = (),
+) -> None:
     """Serves the dashboard until it is interrupted; with PREFECT_API_URL, also the runs of that Prefect server.
 
     If it is not read-only, runs of that server whose process is gone are marked as ended meanwhile.
@@ -66,9 +89,11 @@ def serve_pages(roots: list[Path], host: str, port: int, token: str | None, read
     Args:
         token: access token for changes; None if the dashboard is read-only.
         ready: called with the URL as soon as it can be reached.
+        allowed_hosts: hosts that runs may contact besides this machine and those of the known providers.
 
     Raises:
-        ConfigError: a root is not a folder, the token is empty, or the address cannot be listened on.
+        ConfigError: a root is not a folder, the token is empty, an allowed host is not the name of one, or the address
+            cannot be listened on.
     """
     import os
     import socket
@@ -77,6 +102,7 @@ def serve_pages(roots: list[Path], host: str, port: int, token: str | None, read
     import uvicorn
 
     from backends.assets import get_cache_dir
+    from backends.chat.providers import list_provider_hosts
     from dashboard.app import create_app
     from data_schemas.config.serving import TOKEN_ENV
     from data_schemas.errors import ConfigError
@@ -106,6 +132,7 @@ def serve_pages(roots: list[Path], host: str, port: int, token: str | None, read
         token_rows=EncodedRows(),
         checkpoints=CheckpointFiles(),
         serve_token=os.environ.get(TOKEN_ENV),
+        allowed_hosts=[*list_provider_hosts(), *allowed_hosts],
     )
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from flows.cli.dashboard import HOST, PORT, Host, Port, TokenEnv, read_token
+from flows.cli.dashboard import HOST, PORT, AllowHost, Host, Port, TokenEnv, read_token
 from flows.cli.terminal import AsJson, print_json, report_errors
 
 if TYPE_CHECKING:
@@ -30,6 +30,7 @@ def up(
     host: Host = HOST,
     port: Port = PORT,
     token_env: TokenEnv = None,
+    allow_host: AllowHost = [],  # noqa: B006 - Typer reads the default
     as_json: AsJson = False,
 ) -> None:
     """Start Prefect, its workers and deployments, and the dashboard on this machine, until Ctrl-C.
@@ -42,13 +43,15 @@ def up(
         import signal
 
         from backends.assets import get_cache_dir
+        from dashboard.limits import ANY_HOST
         from flows.components import Components
 
         token = read_token(token_env) if token_env else secrets.token_urlsafe(16)
         signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in a shell's background
         with Components(get_cache_dir() / "up") as components:
             api_url = _start_prefect(components, as_json)
-            url = _start_dashboard(components, api_url, roots or [Path()], host, port, token)
+            allowed = allow_host or ([] if token_env else [ANY_HOST])  # a token made here is for one person alone
+            url = _start_dashboard(components, api_url, roots or [Path()], host, port, token, allowed)
             shown = url if token_env else f"{url}#token={token}"
             _print_component("dashboard", shown, as_json)
             _start_workers(components, api_url, as_json)
@@ -100,13 +103,20 @@ def _start_prefect(components: "Components", as_json: bool) -> str:
 
 
 def _start_dashboard(
-    components: "Components", api_url: str, roots: list[Path], host: str, port: int, token: str
+    components: "Components",
+    api_url: str,
+    roots: list[Path],
+    host: str,
+    port: int,
+    token: str,
+    allowed_hosts: list[str],
 ) -> str:
     """Starts the dashboard, waits until it is ready, and returns its URL."""
     import json
     import sys
 
     options = ["--host", host, "--port", str(port), "--token-env", _TOKEN, "--json"]
+    options += [word for each in allowed_hosts for word in ("--allow-host", each)]
     command = [sys.executable, "-c", "from flows.cli.app import main; main()", "dashboard", *map(str, roots), *options]
     dashboard = components.start("dashboard", command, _make_environment(api_url) | {_TOKEN: token})
 
