@@ -80,6 +80,18 @@ def load_voices() -> dict[str, VoiceTable]:
     return dict(zip(ENGLISH_VOICES, tables.astype(np.float32, copy=False), strict=True))
 
 
+def has_english_voices() -> bool:
+    """Returns whether the English voices have been downloaded; without them the wheel's five are used."""
+    return _get_english_path().exists()
+
+
+def get_fetch_command() -> str:
+    """Returns the command that downloads the English voices, in a checkout of the project or installed from a wheel."""
+    if (Path(__file__).parents[2] / "Makefile").is_file():
+        return "make voices"
+    return f"{sys.executable} -m backends.tts.kokoro_assets"
+
+
 def digest_voice(table: VoiceTable) -> str:
     """Computes a voice's digest: 16 hexadecimal digits of the SHA-256 of its numbers."""
     return hashlib.sha256(np.ascontiguousarray(table, dtype="<f4").tobytes()).hexdigest()[:16]

@@ -13,6 +13,7 @@ from pipelines.sources.registry import SOURCES
 if TYPE_CHECKING:
     from data_schemas.config import RefreshConfig
     from data_schemas.manifest import Manifest
+    from flows.runs.preview import Preview
     from flows.runs.record import RunRecord
     from pipelines.figures import Figures
 
@@ -227,9 +228,13 @@ def preview(
     n_dialogues: Annotated[int, typer.Option("--n", min=1, max=20, help="Number of dialogues to make.")] = 3,
     as_json: AsJson = False,
 ) -> None:
-    """Make a few dialogues of short questions and show their text, word timings and oracles, with WAV files."""
+    """Make a few dialogues of short questions and show their text, word timings and oracles, with WAV files.
+
+    If a dialogue is rejected, the reason is shown, and another question is tried.
+    """
     with report_errors(as_json):
         from flows.cli import show
+        from flows.runs.preview import find_remedy
         from flows.runs.preview import preview as make
         from flows.settings import (
             build_config,
@@ -242,13 +247,37 @@ def preview(
         sources = parse_sources(source, column_map, licence, options=source_option) or None
         chat = make_chat_settings("chat", llm_url, llm_model, None)
         typed = {"out": out, "seed": seed, **chat, "sources": sources, **parse_settings(settings)}
-        made = make(default_to_samples(build_config(profile, config, typed)), n_dialogues)
-        if as_json:
-            print_json([each.to_json() for each in made])
-            return
+        built = default_to_samples(build_config(profile, config, typed))
+        made = make(built, n_dialogues)
+        if as_json and made.dialogues:
+            print_json([each.to_json() for each in made.dialogues])
         console = show.open_console()
-        for each in made:
+        for each in () if as_json else made.dialogues:
             console.print(
                 show.render_head(each.dialogue), show.render_words(each.dialogue), show.render_ladder(each.oracle)
             )
             console.print(f"Listen: {each.sound_file} (left: assistant, right: user)\n")
+        _report_missing(made, n_dialogues, find_remedy(built))
+
+
+def _report_missing(made: "Preview", n_wanted: int, remedy: str) -> None:
+    """Prints on standard error which dialogues of a preview were rejected and why, and how many were made.
+
+    Args:
+        remedy: what can be done about rejected dialogues.
+
+    Raises:
+        KameError: no dialogue was made.
+    """
+    from data_schemas.errors import KameError
+
+    for each in made.rejected:
+        found = each.reject
+        typer.echo(f"kame: rejected as {found.reason}: {each.question} ({found.source}); {found.detail}", err=True)
+    if not made.dialogues:
+        raise KameError(f"All dialogues were rejected: {made.count_by_reason()}.", remedy)
+    n_made, n_rejected = len(made.dialogues), len(made.rejected)
+    if n_rejected:
+        typer.echo(f"kame: made {n_made} of {n_wanted} dialogues, and rejected {n_rejected}. {remedy}", err=True)
+    elif n_made < n_wanted:
+        typer.echo(f"kame: made {n_made} of {n_wanted} dialogues: the sources have no more questions.", err=True)

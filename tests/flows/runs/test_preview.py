@@ -1,6 +1,7 @@
 """A few dialogues end to end in memory: text, word times, oracles and sound files."""
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from backends.tts.protocol import SpeechRefused
 from data_schemas.config import AlignmentConfig, ChatConfig, GateConfig, RefreshConfig, SourceConfig, SpeechConfig
 from data_schemas.errors import SourceError, StoreError
 from flows.cli.app import app
-from flows.runs.preview import preview
+from flows.runs.preview import TRIED_PER_DIALOGUE, find_remedy, preview
 from flows.settings import list_sample_sources
 from pipelines.run.execute import run_in_memory
 from pipelines.run.stages import ORACLE
@@ -36,7 +37,7 @@ def config(out: Path, sources: list[SourceConfig] | None = None) -> RefreshConfi
 
 
 def test_dialogues_come_from_the_sources_in_turn_and_can_be_heard(tmp_path: Path) -> None:
-    made = preview(config(tmp_path), 3)
+    made = preview(config(tmp_path), 3).dialogues
     assert {each.dialogue.source for each in made} == {"gsm8k", "hssbench", "mmlu_pro"}
     for each in made:
         assert each.oracle.dialogue_id == each.dialogue.dialogue_id
@@ -55,26 +56,48 @@ def test_each_preview_spends_under_a_name_of_its_own(tmp_path: Path) -> None:
 
 
 def test_the_shortest_questions_are_taken(tmp_path: Path) -> None:
-    made = preview(config(tmp_path, [each for each in list_sample_sources() if each.name == "gsm8k"]), 20)
+    made = preview(config(tmp_path, [each for each in list_sample_sources() if each.name == "gsm8k"]), 20).dialogues
     lengths = [len(each.dialogue.turns[0].spoken_text.split()) for each in made]
     assert len(made) == 4
     assert lengths == sorted(lengths)
-    few = preview(config(tmp_path, [each for each in list_sample_sources() if each.name == "gsm8k"]), 2)
+    few = preview(config(tmp_path, [each for each in list_sample_sources() if each.name == "gsm8k"]), 2).dialogues
     assert [each.dialogue.dialogue_id for each in few] == [each.dialogue.dialogue_id for each in made[:2]]
 
 
-def test_a_dialogue_that_cannot_be_spoken_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def refuse_first(monkeypatch: pytest.MonkeyPatch, n: int) -> None:
+    """Makes the double's voice refuse the first `n` texts, each of which is the first of a dialogue."""
     say, n_said = DoubleTts.synthesise, 0
 
-    def refuses_once(self: DoubleTts, text: str, voice: str, speed: float, take: int = 0) -> Any:
+    def synthesise(self: DoubleTts, text: str, voice: str, speed: float, take: int = 0) -> Any:
         nonlocal n_said
         n_said += 1
-        if n_said == 1:
+        if n_said <= n:
             raise SpeechRefused("it is too hard")
         return say(self, text, voice, speed)
 
-    monkeypatch.setattr(DoubleTts, "synthesise", refuses_once)
-    assert len(preview(config(tmp_path), 3)) == 2
+    monkeypatch.setattr(DoubleTts, "synthesise", synthesise)
+
+
+def test_another_question_takes_the_place_of_one_that_is_rejected(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, *others = preview(config(tmp_path), 4).dialogues
+    refuse_first(monkeypatch, 1)
+    made = preview(config(tmp_path), 3)
+    assert [each.dialogue.dialogue_id for each in made.dialogues] == [each.dialogue.dialogue_id for each in others]
+    (rejected,) = made.rejected
+    assert rejected.question == first.dialogue.question
+    assert (rejected.reject.reason, rejected.reject.detail) == ("speech_refused", "it is too hard")
+
+
+def test_as_many_questions_are_tried_as_are_allowed_and_no_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refuse_first(monkeypatch, TRIED_PER_DIALOGUE - 1)
+    assert len(preview(config(tmp_path), 1).dialogues) == 1
+    refuse_first(monkeypatch, TRIED_PER_DIALOGUE)
+    made = preview(config(tmp_path), 1)
+    assert (made.dialogues, len(made.rejected)) == ([], TRIED_PER_DIALOGUE)
 
 
 def test_where_nothing_comes_out_the_command_says_why_and_fails(
@@ -90,8 +113,43 @@ def test_where_nothing_comes_out_the_command_says_why_and_fails(
         app, ["preview", "--config", str(tmp_path / "my.yaml"), "--out", str(tmp_path / "out"), "--n", "2", "--json"]
     )
     assert shown.exit_code == 1
-    assert "All dialogues were rejected: 2 by speech speech_refused." in shown.output
-    assert "it is too hard" in shown.output
+    assert "All dialogues were rejected: 6 by speech speech_refused." in shown.output
+    assert shown.stderr.count("it is too hard") == 6
+    assert json.loads(shown.stdout)["remedy"].endswith("add to the command: --seed 1")
+
+
+def test_the_command_shows_each_reject_with_its_question_reason_and_remedy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refuse_first(monkeypatch, 1)
+    row = {"question": "How many are three and four?", "answer": "#### 7"}
+    more = {"question": "How many are three and four and five?", "answer": "#### 12"}
+    (tmp_path / "rows.jsonl").write_text(f"{json.dumps(row)}\n{json.dumps(more)}\n", encoding="utf-8")
+    own = config(tmp_path / "unused", [SourceConfig(name="gsm8k", path=str(tmp_path / "rows.jsonl"))])
+    (tmp_path / "my.yaml").write_text(json.dumps(own.model_dump(mode="json")), encoding="utf-8")
+    shown = CliRunner().invoke(
+        app, ["preview", "--config", str(tmp_path / "my.yaml"), "--out", str(tmp_path / "out"), "--n", "2"]
+    )
+    assert shown.exit_code == 0, shown.output
+    assert shown.stdout.count("Listen: ") == 1
+    assert "rejected as speech_refused: How many are three and four? (gsm8k); it is too hard" in shown.stderr
+    assert "made 1 of 2 dialogues, and rejected 1. " in shown.stderr
+
+
+@pytest.mark.parametrize(
+    ("tts", "asr", "has_voices", "told"),
+    [
+        ("kokoro", "moonshine", False, "a speech recogniser understands it.*type: make voices"),
+        ("kokoro", "moonshine", True, "a speech recogniser understands it.*--seed 1"),
+        ("double", "none", False, "^To try other voices and forms of dialogue, add to the command: --seed 1"),
+    ],
+)
+def test_the_remedy_is_a_line_to_type(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tts: str, asr: str, has_voices: bool, told: str
+) -> None:
+    monkeypatch.setattr("backends.tts.kokoro_assets.has_english_voices", lambda: has_voices)
+    made = config(tmp_path).model_copy(update={"speech": SpeechConfig(tts=tts), "gate": GateConfig(asr=asr)})
+    assert re.search(told, find_remedy(made))
 
 
 def test_a_dialogue_without_oracles_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -100,7 +158,7 @@ def test_a_dialogue_without_oracles_is_left_out(tmp_path: Path, monkeypatch: pyt
         return replace(made, outputs=made.outputs[1:]) if name == ORACLE else made
 
     monkeypatch.setattr("flows.runs.preview.run_in_memory", without_the_first)
-    made = preview(config(tmp_path), 3)
+    made = preview(config(tmp_path), 3).dialogues
     assert len(made) == 2
     assert all(each.oracle.dialogue_id == each.dialogue.dialogue_id for each in made)
 
