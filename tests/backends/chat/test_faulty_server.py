@@ -13,7 +13,7 @@ import pytest
 from backends.chat.answers import estimate_tokens
 from backends.chat.cache import ReplyCache
 from backends.chat.client import OpenAIChatClient, ask_all
-from backends.chat.double import DoubleEngine, make_answer
+from backends.chat.double import MOST_REMEMBERED, DoubleEngine, make_answer
 from backends.chat.log import written_to
 from backends.chat.protocol import ChatReply
 from data_schemas.config import ChatConfig
@@ -169,3 +169,10 @@ def test_a_server_that_turns_everybody_away_half_way_stops_the_run(fault: str, t
     with faults.serve() as endpoint:
         use(endpoint, tmp_path, work, config)
     assert 10 + 2 * 3 <= len(faults.requests) <= 10 + 2 * 4  # one may have begun before the run stopped
+
+
+def test_a_double_keeps_the_last_requests_only() -> None:
+    engine = DoubleEngine(CONFIG)
+    for number in range(MOST_REMEMBERED + 2):
+        engine.take({"number": number})
+    assert [each["number"] for each in engine.requests] == list(range(2, MOST_REMEMBERED + 2))
