@@ -14,7 +14,8 @@ from pydantic import Field
 from backends.chat.connection import open_sync
 from backends.chat.providers import Provider
 from backends.engine import Samples
-from backends.options import KEY_VARIABLE, Options
+from backends.options import Options
+from data_schemas.config.base import VARIABLE_NAME
 from data_schemas.config.chat import BaseUrl
 from data_schemas.errors import BackendError
 
@@ -39,7 +40,7 @@ class OpenAIAudioOptions(Options):
         default="", description="Version of the weights, if the model's name does not state it; change it with them."
     )
     api_key_env: str = Field(
-        default="KAME_SPEECH_API_KEY", pattern=KEY_VARIABLE, description="Environment variable that holds the key."
+        default="KAME_SPEECH_API_KEY", pattern=VARIABLE_NAME, description="Environment variable that holds the key."
     )
     max_attempts: int = Field(default=5, ge=1, le=20, description="Attempts per request.")
     timeout_s: float = Field(default=120.0, gt=0, description="Longest wait for one answer, seconds.")

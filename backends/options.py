@@ -15,10 +15,6 @@ class Options(Config):
     """Base class of a back-end's options; values are plain (text, number, yes or no), as in YAML and forms."""
 
 
-KEY_VARIABLE = r"^[A-Za-z_][A-Za-z0-9_]*$"
-"""Pattern for the name of an environment variable. A key in its place would be quoted by messages and records."""
-
-
 def _expand_path(path: str) -> str:
     """Returns a path with `~` expanded; an empty one stays empty."""
     return str(Path(path).expanduser()) if path else ""

@@ -28,7 +28,8 @@ from backends.engine import Samples
 from backends.fault_log import FaultLog, extract_host
 from backends.listener.background import BackgroundLoop, HeardSender
 from backends.listener.protocol import Heard, Window
-from backends.options import KEY_VARIABLE, Options
+from backends.options import Options
+from data_schemas.config.base import VARIABLE_NAME
 from data_schemas.units import SAMPLE_RATE_HZ
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ class WebsocketListenerOptions(Options):
     language: str = Field(default="en", pattern=r"^[a-z]{2,3}$", description="Language of the speech.")
     api_key_env: str = Field(
         default="KAME_SPEECH_API_KEY",
-        pattern=KEY_VARIABLE,
+        pattern=VARIABLE_NAME,
         description="Environment variable that holds the key, if any.",
     )
     connect_timeout_s: float = Field(default=5.0, gt=0, le=60, description="Timeout for connecting, seconds.")

@@ -4,6 +4,9 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+VARIABLE_NAME = r"^[A-Za-z_][A-Za-z0-9_]*$"
+"""Pattern for the name of an environment variable. A secret in its place would be quoted by messages and records."""
+
 
 def expand_home(path: str | None) -> str | None:
     """Returns a path with a leading `~` expanded, and None for None; shells do not expand it in `--out=~/x`."""

@@ -6,7 +6,7 @@ from urllib.parse import parse_qs, urlsplit
 
 from pydantic import AfterValidator, BeforeValidator, Field, JsonValue, model_validator
 
-from data_schemas.config.base import Config
+from data_schemas.config.base import VARIABLE_NAME, Config
 
 
 class OracleConfig(Config):
@@ -247,7 +247,7 @@ class ChatConfig(Config):
     )
     api_key_env: str | None = Field(
         default=None,
-        pattern=r"^[A-Za-z_][A-Za-z0-9_]*$",
+        pattern=VARIABLE_NAME,
         description="Environment variable that holds the API key; empty: the provider's, or KAME_LLM_API_KEY.",
     )
     port: int = Field(default=0, ge=0, le=65535, description="Port of a server that is started here; 0: any free port.")

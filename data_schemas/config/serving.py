@@ -4,7 +4,7 @@ from typing import Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from data_schemas.config.base import Config, expand_home
+from data_schemas.config.base import VARIABLE_NAME, Config, expand_home
 from data_schemas.config.chat import ChatConfig
 from data_schemas.config.model import SamplingConfig
 from data_schemas.guesses import TURN_END_SILENCE_S, Guesses
@@ -296,12 +296,12 @@ class CareConfig(Config):
 
     token_env: str = Field(
         default=TOKEN_ENV,
-        pattern=r"^[A-Za-z_][A-Za-z0-9_]*$",
+        pattern=VARIABLE_NAME,
         description="Environment variable with the access token; if it is unset, no authentication is required.",
     )
     metrics_token_env: str = Field(
         default=METRICS_TOKEN_ENV,
-        pattern=r"^[A-Za-z_][A-Za-z0-9_]*$",
+        pattern=VARIABLE_NAME,
         description="Environment variable with an access token for /metrics only. If it is set, no other token opens "
         "/metrics; if it is unset, the access token of `token_env` does.",
     )
