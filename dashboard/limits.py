@@ -4,7 +4,6 @@ A run has the environment of its worker: an endpoint that a form names is offere
 from other hosts. They do not limit the files that a run reads and writes with the account of its worker.
 """
 
-import ipaddress
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from fnmatch import fnmatchcase
@@ -14,6 +13,7 @@ from urllib.parse import parse_qs, urlsplit
 import yaml
 
 from dashboard.forms import parse_yaml
+from dashboard.servers import is_loopback
 from data_schemas.errors import ConfigError
 
 ANY_HOST: Final = "*"
@@ -89,12 +89,7 @@ class RunLimits:
 
     def _is_allowed(self, host: str) -> bool:
         """Returns whether a host is this machine, or one of the allowed ones."""
-        if host == "localhost" or any(fnmatchcase(host, pattern) for pattern in self._hosts):
-            return True
-        try:
-            return ipaddress.ip_address(host.strip("[]")).is_loopback
-        except ValueError:
-            return False
+        return is_loopback(host.strip("[]")) or any(fnmatchcase(host, pattern) for pattern in self._hosts)
 
 
 def _make_printable(text: str) -> str:

@@ -59,7 +59,7 @@ def describe_server(run: Run, host: str) -> Server:
     if _is_any_address(parts.hostname or ""):  # every address of its machine: take the one that led here
         shown = f"[{host}]" if ":" in host else host
         url = parts._replace(netloc=shown if parts.port is None else f"{shown}:{parts.port}").geturl()
-    is_elsewhere = _is_loopback(urlsplit(url).hostname or "") and not _is_loopback(host)
+    is_elsewhere = is_loopback(urlsplit(url).hostname or "") and not is_loopback(host)
     return Server(run, url, is_elsewhere, named in (None, TOKEN_ENV))
 
 
@@ -108,7 +108,7 @@ def _is_any_address(host: str) -> bool:
     return host in ("0.0.0.0", "::")  # noqa: S104 - an address to show, none to listen at
 
 
-def _is_loopback(host: str) -> bool:
+def is_loopback(host: str) -> bool:
     """Returns whether an IP address or name is that of the machine itself."""
     try:
         return ipaddress.ip_address(host).is_loopback

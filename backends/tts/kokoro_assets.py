@@ -71,9 +71,9 @@ def load_voices() -> dict[str, VoiceTable]:
     Raises:
         BackendError: the English voices exist but are damaged, or the wheel is missing.
     """
-    path = _get_english_path()
-    if not path.exists():
+    if not has_english_voices():
         return _load_wheel_voices()
+    path = _get_english_path()
     if not assets.is_verified(path, _ENGLISH_SHA256):
         raise BackendError(f"The voices in {path} are damaged (wrong SHA-256).", "Type: make voices")
     tables = np.fromfile(path, dtype="<f4").reshape(len(ENGLISH_VOICES), *VOICE_SHAPE)

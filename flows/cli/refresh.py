@@ -249,14 +249,15 @@ def preview(
         typed = {"out": out, "seed": seed, **chat, "sources": sources, **parse_settings(settings)}
         built = default_to_samples(build_config(profile, config, typed))
         made = make(built, n_dialogues)
-        if as_json and made.dialogues:
+        if not as_json:
+            console = show.open_console()
+            for each in made.dialogues:
+                console.print(
+                    show.render_head(each.dialogue), show.render_words(each.dialogue), show.render_ladder(each.oracle)
+                )
+                console.print(f"Listen: {each.sound_file} (left: assistant, right: user)\n")
+        elif made.dialogues:
             print_json([each.to_json() for each in made.dialogues])
-        console = show.open_console()
-        for each in () if as_json else made.dialogues:
-            console.print(
-                show.render_head(each.dialogue), show.render_words(each.dialogue), show.render_ladder(each.oracle)
-            )
-            console.print(f"Listen: {each.sound_file} (left: assistant, right: user)\n")
         _report_missing(made, n_dialogues, find_remedy(built))
 
 
