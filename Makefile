@@ -19,10 +19,10 @@ DEMO_ANSWERS = Paris eight blue
 PROOF ?= proof
 PROOF_GSM8K ?=
 PROOF_MMLU_PRO ?=
-PROOF_ITEMS ?= 1000
+PROOF_ITEMS ?= 1500
 PROOF_VOICES_ITEMS ?= 100
-PROOF_SPEECH_HOURS ?= 15
-PROOF_SPEAK_HOURS ?= 1.15
+PROOF_SPEECH_HOURS ?= 24
+PROOF_SPEAK_HOURS ?= 1.5
 PROOF_COPY_HOURS ?= 0.2
 PROOF_DIALOGUE_HOURS ?= 1.2
 PROOF_EVALUATED ?= 150
@@ -118,7 +118,7 @@ proof: install ## train and evaluate a nano from nothing, two seeds (docs/evalua
 	@$(PROOF_REFRESH) --limit $(PROOF_ITEMS) --set 'speech.voices_b=[en_US-joe-medium]' --out $(PROOF)/corpus
 	@[ $(PROOF_VOICES_ITEMS) = 0 ] || $(PROOF_REFRESH) --limit $(PROOF_VOICES_ITEMS) --set speech.tts_b=kokoro --out $(PROOF)/voices
 	@$(BIN)/kame speech $(PROOF_SOURCES) --set split.validation_share=0.1 --set split.test_share=0.1 \
-	  --hours $(PROOF_SPEECH_HOURS) --tts piper --vocabulary 1500 --out $(PROOF)/speech
+	  --hours $(PROOF_SPEECH_HOURS) --tts piper --vocabulary 1500 --set codec_minutes=180 --out $(PROOF)/speech
 	@$(PROOF_ENCODE) $(PROOF)/corpus --out $(PROOF)/run/tokens/0-corpus
 	@[ $(PROOF_VOICES_ITEMS) = 0 ] || $(PROOF_ENCODE) $(PROOF)/voices --out $(PROOF)/run/tokens/1-voices
 	@$(MAKE) --no-print-directory -j $(PROOF_PARALLEL) $(addprefix proof-seed-,$(PROOF_SEEDS))
