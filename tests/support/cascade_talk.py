@@ -1,7 +1,7 @@
 """A cascade on a simulated clock, with a chat model that writes as slowly as it is told to."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from concurrent.futures import Executor
 from typing import Any
 
@@ -95,6 +95,20 @@ class Talk:
             self.frames.append(frame)
         return self.frames[-n_frames:]
 
+    def plays(self, *steps: str | int | Callable[[], object]) -> None:
+        """Runs a course on a clock that jumps: turns of the user, frames to listen for, and what is done then."""
+
+        async def course() -> None:
+            for step in steps:
+                if isinstance(step, str):
+                    self.ask(step)
+                elif callable(step):
+                    step()
+                else:
+                    await self.listen(step)
+
+        beside(self.cascade.run(), course, self.cascade.aclose)
+
     @property
     def text(self) -> str:
         """The text of all frames so far."""
@@ -103,11 +117,6 @@ class Talk:
     def told(self, kind: str) -> list[dict[str, Any]]:
         """Returns the data of all events of a kind, in order."""
         return [data for each, data in self.events if each == kind]
-
-
-def talking(talk: Talk, course: Callable[[], Awaitable[None]]) -> None:
-    """Runs a course of a talk while its cascade runs, on a clock that jumps."""
-    beside(talk.cascade.run(), course, talk.cascade.aclose)
 
 
 def is_loud(frame: tuple[Samples, str]) -> bool:

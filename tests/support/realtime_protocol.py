@@ -2,6 +2,8 @@
 
 import asyncio
 import base64
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 from openai.types.realtime import RealtimeErrorEvent
@@ -10,8 +12,11 @@ from pydantic import TypeAdapter
 
 from backends.engine import Samples
 from data_schemas.units import FRAME_S
+from kame_model.checkpoint.load import Checkpoint
+from kame_model.serve.parts import Parts
+from kame_model.serve.server import KameServer
 from kame_model.serve.web.realtime_events import encode_pcm16
-from tests.support.served import AsgiSocket
+from tests.support.served import AsgiSocket, app_of
 from tests.support.serving import saying
 
 _SERVER: TypeAdapter[Any] = TypeAdapter(RealtimeServerEvent)
@@ -49,3 +54,14 @@ async def say(socket: AsgiSocket, word: str | None, n_frames: int) -> None:
 def of_type(socket: AsgiSocket, kind: str) -> list[dict[str, Any]]:
     """The events of one type."""
     return [event for event in socket.events if event["type"] == kind]
+
+
+@asynccontextmanager
+async def realtime(
+    checkpoint: Checkpoint, parts: Parts | None = None, **changes: Any
+) -> AsyncIterator[tuple[KameServer, AsgiSocket]]:
+    """A server, without a network, and a client of its realtime socket who leaves in the end."""
+    async with app_of(checkpoint, parts, **changes) as (server, app):
+        socket = AsgiSocket(app, "/v1/realtime")
+        yield server, socket
+        await socket.leave()

@@ -13,12 +13,15 @@ from urllib.parse import unquote
 import httpx
 from starlette.types import ASGIApp, Message
 
+from data_schemas.config.serving import RecordConfig
 from kame_model.checkpoint.load import Checkpoint
 from kame_model.serve.device.engine import RunInThread
 from kame_model.serve.parts import Parts
 from kame_model.serve.server import KameServer
+from kame_model.serve.session.recordings import RecordingFacts, Recordings
 from kame_model.serve.web.app import create_app
 from kame_model.serve.web.transport import WebServer
+from tests.support.inline_threads import InlineThreads
 from tests.support.serving import doubles, inline, serve_config
 
 
@@ -63,6 +66,19 @@ async def app_of(
     config = serve_config(**changes)
     async with KameServer(checkpoint, config, parts or doubles(), run=run) as server:
         yield server, create_app(server)
+
+
+@asynccontextmanager
+async def recording_app(
+    checkpoint: Checkpoint, folder: Path, notice: str = "It is kept.", **changes: Any
+) -> AsyncIterator[tuple[KameServer, ASGIApp]]:
+    """As `app_of`, of a server that records those who agree into a folder."""
+    config = RecordConfig(folder=str(folder), notice=notice)
+    about = RecordingFacts(checkpoint="tiny", recogniser="double", notice=notice)
+    recordings = Recordings(config, about, thread=InlineThreads())
+    async with app_of(checkpoint, doubles(recordings=recordings), record=config, **changes) as served:
+        yield served
+    await recordings.aclose()
 
 
 def http_client(app: ASGIApp, address: str = "192.0.2.1", **headers: str) -> httpx.AsyncClient:

@@ -78,16 +78,19 @@ class CycleTalk:
     def __init__(
         self,
         tokenizer: Tokenizer,
-        chats: Mapping[str, TimedChat],
+        chats: Mapping[str, TimedChat | BackEnd],
         router: Router | None = None,
         **config: Any,
     ) -> None:
         self.tokenizer = tokenizer
         self.events: list[tuple[float, str, dict[str, Any]]] = []
+        self.taken: list[str] = []
         self.queue = OracleQueue(tokenizer.text_card)
         self.conversation = Conversation(12, lambda: asyncio.get_running_loop().time())
         prompt = load_prompt("tandem")
-        back_ends = {name: BackEnd(name, chat, prompt) for name, chat in chats.items()}
+        back_ends = {
+            name: chat if isinstance(chat, BackEnd) else BackEnd(name, chat, prompt) for name, chat in chats.items()
+        }
         self.choice = Choice(back_ends, router or Router(list(chats)))
         self.counts = RequestCounts()
         settings = CycleConfig(**config)
@@ -134,6 +137,24 @@ class CycleTalk:
         while (token := self.queue.pop()) != PADDING_ID:
             tokens.append(token)
         return self.tokenizer.decode([token for token in tokens if token != self.tokenizer.text_card])
+
+    def take(self) -> None:
+        """Keeps in `taken` what `queued` returns now."""
+        self.taken.append(self.queued())
+
+    def plays(self, *steps: str | float | Callable[[], object]) -> None:
+        """Runs a course: words of the user (a "." ends the turn), seconds to wait, and what is done then."""
+
+        async def course() -> None:
+            for step in steps:
+                if isinstance(step, str):
+                    self.user(step.removesuffix("."), is_final=step.endswith("."))
+                elif callable(step):
+                    step()
+                else:
+                    await asyncio.sleep(step)
+
+        self.runs(course)
 
     def runs(self, course: Callable[[], Awaitable[None]]) -> None:
         """Runs a course of the talk while the cycle runs, on a clock that jumps."""

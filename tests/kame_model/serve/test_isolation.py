@@ -1,9 +1,5 @@
-"""Nothing one session hears, asks, is told or says reaches another, whatever happens to either.
-
-Every caller says words of its own, and what hears and answers it makes everything of those words alone
-(tests/serving.py): so each text and each token in the server can be traced. Late callbacks of recognisers that were
-closed, answers under way at a reset, slots used again within a frame: all on a simulated clock, on a real front-end and
-a real codec.
+"""Nothing one session hears, asks, is told or says reaches another, whatever happens to either: every caller says words
+of its own, and what hears and answers it makes everything of those words alone, so that each text and token is traced.
 """
 
 import asyncio

@@ -44,14 +44,10 @@ def test_a_model_is_chosen_among_those_of_the_back_end() -> None:
     assert choice.use(back_end="a", model="huge")
     assert choice.use(model="")
     assert asked(choice).chat is back_ends["a"].chat
-
-
-def test_a_rule_s_back_end_is_asked_with_its_own_model() -> None:
-    back_ends = {"a": back_end("a", "big"), "b": back_end("b", "big")}
-    choice = Choice(back_ends, Router(list(back_ends), [RouteConfig(words=["sum"], back_end="b")]))
-    choice.use(model="big")
-    assert asked(choice, "the sum").chat is back_ends["b"].chat
-    assert asked(choice, "the rest").chat is back_ends["a"].models["big"]
+    by_rules = Choice(back_ends, Router(list(back_ends), [RouteConfig(words=["sum"], back_end="b")]))
+    by_rules.use(model="big")
+    assert asked(by_rules, "the sum").chat is back_ends["b"].chat, "with its own model"
+    assert asked(by_rules, "the rest").chat is back_ends["a"].models["big"]
 
 
 def test_an_embedded_engine_has_the_one_model() -> None:

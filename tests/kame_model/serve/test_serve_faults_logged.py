@@ -1,7 +1,6 @@
 """Why a chat model fails stands in the log for who runs the server; what it said, and keys, do not."""
 
 import asyncio
-from pathlib import Path
 
 import pytest
 
@@ -11,20 +10,13 @@ from data_schemas.config.serving import BackEndConfig, ListenerConfig, ServeConf
 from data_schemas.errors import BackendError, KameError
 from kame_model.serve.parts import build_parts
 from kame_model.text.tokenizer import Tokenizer
-from tests.support.cascade_talk import SlowChat, Talk, talking
+from tests.support.cascade_talk import SlowChat, Talk
 from tests.support.streaming_chat import StreamingChat, serving
 from tests.support.timed_chat import CycleTalk, TimedChat
-from tests.support.vocabularies import make_vocabulary
 
 SECRET = "sk-very-secret"
 DOWN = BackendError(f"It said: no such key {SECRET}, you asked 'How many litres'.", "Put a valid key into X.", "401")
 TOLD = "failed: HTTP 401. Put a valid key into X."
-
-
-@pytest.fixture(scope="module")
-def tokenizer(tmp_path_factory: pytest.TempPathFactory) -> Tokenizer:
-    folder: Path = tmp_path_factory.mktemp("vocabulary")
-    return make_vocabulary(folder)
 
 
 def test_a_cycle_s_back_end(tokenizer: Tokenizer, caplog: pytest.LogCaptureFixture) -> None:
@@ -43,13 +35,7 @@ def test_a_cycle_s_back_end(tokenizer: Tokenizer, caplog: pytest.LogCaptureFixtu
 
 def test_a_cascade_s_back_end(caplog: pytest.LogCaptureFixture) -> None:
     talk = Talk(SlowChat([DOWN], [DOWN]))
-
-    async def course() -> None:
-        for _ in range(2):
-            talk.ask("How many litres?")
-            await talk.listen(20)
-
-    talking(talk, course)
+    talk.plays("How many litres?", 20, "How many litres?", 20)
     assert caplog.messages == [f"Back-end default {TOLD}"]
     assert talk.counts.n_failed == 2
 

@@ -52,11 +52,14 @@ def config_of(mode: str = "cascade", **cascade: object) -> ServeConfig:
     )
 
 
-@pytest.mark.parametrize("n_mouths", [1, 3])
-async def test_the_voice_is_asked_from_as_many_threads_as_it_bears(
-    n_mouths: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def crowd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     install_package(tmp_path, monkeypatch, "kame-crowd", CROWD, {"kame.tts": "crowd = kame_crowd:Crowd"})
+
+
+@pytest.mark.usefixtures("crowd")
+@pytest.mark.parametrize("n_mouths", [1, 3])
+async def test_the_voice_is_asked_from_as_many_threads_as_it_bears(n_mouths: int) -> None:
     async with build_parts(config_of(tts="crowd", options={"n_mouths": n_mouths})) as parts:
         speaker = parts.speaker
         assert speaker is not None
@@ -65,19 +68,22 @@ async def test_the_voice_is_asked_from_as_many_threads_as_it_bears(
     assert max(import_module("kame_crowd").AT_ONCE) == n_mouths
 
 
+@pytest.mark.usefixtures("crowd")
 @pytest.mark.parametrize("mode", ["cascade", "tandem"])
-async def test_options_that_the_voice_does_not_take_are_told(
-    mode: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    install_package(tmp_path, monkeypatch, "kame-crowd", CROWD, {"kame.tts": "crowd = kame_crowd:Crowd"})
+async def test_options_that_the_voice_does_not_take_are_told(mode: str) -> None:
     with pytest.raises(ConfigError, match=r"'crowd' does not take these options: n_mouths"):
         async with build_parts(config_of(mode, tts="crowd", options={"n_mouths": 0})):
             pass
 
 
-async def test_a_voice_that_is_not_there_leaves_the_other_modes() -> None:
+async def test_an_engine_that_is_not_there_is_told_where_it_is_heard_and_its_voice_in_any_mode() -> None:
     async with build_parts(config_of("tandem", tts="nobody")) as parts:
         assert parts.speaker is None
-    with pytest.raises(ConfigError, match="no tts back-end 'nobody'"):
-        async with build_parts(config_of("cascade", tts="nobody")):
-            pass
+    for config, told in (
+        (config_of("cascade", tts="nobody"), "no tts back-end 'nobody'"),
+        (config_of("tandem", tts="nobody").model_copy(update={"voice": "synthesised"}), "no tts back-end 'nobody'"),
+        (config_of("tandem", tts="double", voice="nobody"), "double has no voice 'nobody'.*double_a"),
+    ):
+        with pytest.raises(ConfigError, match=told):
+            async with build_parts(config):
+                pass

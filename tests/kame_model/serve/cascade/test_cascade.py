@@ -4,27 +4,16 @@ import asyncio
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
-import pytest
-
 from backends.tts.double import DoubleTts
 from backends.tts.protocol import Speech
-from data_schemas.config.serving import CascadeConfig
-from data_schemas.errors import ConfigError
 from data_schemas.units import FRAME_S
-from kame_model.serve.voice.speaker import AHEAD_S, Speaker
-from tests.support.cascade_talk import ANSWER, SlowChat, Talk, is_loud, talking
-from tests.support.inline_threads import InlineThreads
+from kame_model.serve.voice.speaker import AHEAD_S
+from tests.support.cascade_talk import ANSWER, SlowChat, Talk, is_loud
 
 
 def test_an_answer_is_said_while_it_is_being_written() -> None:
-    chat = SlowChat(ANSWER, gap_s=0.5)
-    talk = Talk(chat)
-
-    async def course() -> None:
-        talk.ask("How many eggs are left?")
-        await talk.listen(200)
-
-    talking(talk, course)
+    talk = Talk(SlowChat(ANSWER, gap_s=0.5))
+    talk.plays("How many eggs are left?", 200)
     first_loud = next(at for at, frame in enumerate(talk.frames) if is_loud(frame))
     written = talk.told("oracle")
     assert first_loud * FRAME_S < 1.0 + 2 * FRAME_S  # the first sentence was whole after 1 s, the last after 2.5 s
@@ -38,21 +27,15 @@ def test_an_answer_is_said_while_it_is_being_written() -> None:
 def test_who_speaks_in_is_heard_within_two_frames_and_the_rest_is_neither_said_nor_told() -> None:
     chat = SlowChat(ANSWER, ["Yes."], gap_s=0.5)
     talk = Talk(chat)
-
-    async def course() -> None:
-        talk.ask("How many eggs are left?")
-        await talk.listen(18)
-        assert is_loud(talk.frames[-1])
-        talk.cascade.on_speech_started()
-        fading, *after = await talk.listen(30)
-        assert is_loud(fading)
-        assert abs(float(fading[0][-1])) < 1e-3  # faded, not chopped
-        assert not any(is_loud(each) or each[1] for each in after)
-        assert chat.n_open == 0
-        talk.ask("Are you sure?")
-        await talk.listen(40)
-
-    talking(talk, course)
+    n_open: list[int] = []
+    interrupt = talk.cascade.on_speech_started
+    talk.plays("How many eggs are left?", 18, interrupt, 30, lambda: n_open.append(chat.n_open), "Are you sure?", 40)
+    spoken, fading, *after = talk.frames[17:48]
+    assert is_loud(spoken)
+    assert is_loud(fading)
+    assert abs(float(fading[0][-1])) < 1e-3  # faded, not chopped
+    assert not any(is_loud(each) or each[1] for each in after)
+    assert n_open == [0]
     assert "eighteen" in talk.text
     assert "nine of them" not in talk.text
     assert talk.text.endswith(" Yes.")
@@ -63,26 +46,16 @@ def test_who_speaks_in_is_heard_within_two_frames_and_the_rest_is_neither_said_n
 def test_a_reset_leaves_nothing_to_say() -> None:
     chat = SlowChat(ANSWER, gap_s=0.1)
     talk = Talk(chat)
-
-    async def course() -> None:
-        talk.ask("How many eggs are left?")
-        await talk.listen(10)
-        assert is_loud(talk.frames[-1])
-        talk.cascade.reset()
-        assert not any(is_loud(each) or each[1] for each in await talk.listen(30))
-        assert chat.n_open == 0
-
-    talking(talk, course)
+    n_open: list[int] = []
+    talk.plays("How many eggs are left?", 10, talk.cascade.reset, 30, lambda: n_open.append(chat.n_open))
+    assert is_loud(talk.frames[9])
+    assert not any(is_loud(each) or each[1] for each in talk.frames[10:])
+    assert n_open == [0]
 
 
 def test_a_sentence_that_cannot_be_said_is_left_out_and_told() -> None:
     talk = Talk(SlowChat(["Here it is. <br/><table> Good luck.\n", "Bye."]))
-
-    async def course() -> None:
-        talk.ask("Show me.")
-        await talk.listen(60)
-
-    talking(talk, course)
+    talk.plays("Show me.", 60)
     assert talk.text == " Here it is. Bye."
     assert "cannot be read out" in talk.told("sentence_left_out")[0]["reason"]
 
@@ -97,12 +70,7 @@ def test_no_more_is_synthesised_than_will_soon_be_said() -> None:
             return super().synthesise(text, voice, speed, take)
 
     talk = Talk(SlowChat(["One and two and three and four. "] * 100, gap_s=0.0), Counting())
-
-    async def course() -> None:
-        talk.ask("Count.")
-        await talk.listen(20)
-
-    talking(talk, course)
+    talk.plays("Count.", 20)
     assert n_said <= AHEAD_S / 2 + 3  # each lasts two seconds and a half
 
 
@@ -132,8 +100,3 @@ def test_a_slow_voice_holds_nobody_up_and_what_it_says_too_late_is_thrown_away()
     with ThreadPoolExecutor(1) as threads:
         talk = Talk(SlowChat(["Nine. "], gap_s=0.0), Slow(), threads)
         asyncio.run(course())
-
-
-def test_a_voice_that_is_not_there_is_refused() -> None:
-    with pytest.raises(ConfigError, match="double_a"):
-        Speaker(DoubleTts(), CascadeConfig(voice="nobody"), InlineThreads())

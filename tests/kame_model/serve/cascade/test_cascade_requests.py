@@ -11,20 +11,12 @@ from data_schemas.config.serving import RouteConfig
 from data_schemas.errors import BackendError, ConfigError, UnexpectedThought
 from kame_model.serve.oracle.prompts import load_prompt
 from kame_model.serve.oracle.routing import BackEnd, Choice, Router
-from tests.support.cascade_talk import SlowChat, Talk, talking
+from tests.support.cascade_talk import SlowChat, Talk
 
 
 def test_the_chat_model_is_told_what_was_said_before() -> None:
     chat = SlowChat(["It is nine."], ["Ten."])
-    talk = Talk(chat)
-
-    async def course() -> None:
-        talk.ask("What is four and five?")
-        await talk.listen(60)
-        talk.ask("And one more?")
-        await talk.listen(60)
-
-    talking(talk, course)
+    Talk(chat).plays("What is four and five?", 60, "And one more?", 60)
     last = chat.asked[1]["messages"][-1]["content"]
     assert "What is four and five?" in last
     assert "It is nine." in last
@@ -34,12 +26,7 @@ def test_the_chat_model_is_told_what_was_said_before() -> None:
 def test_a_turn_without_words_asks_for_nothing() -> None:
     chat = SlowChat()
     talk = Talk(chat)
-
-    async def course() -> None:
-        talk.cascade.on_turn_end("  ")
-        await talk.listen(5)
-
-    talking(talk, course)
+    talk.plays(lambda: talk.cascade.on_turn_end("  "), 5)
     assert chat.asked == []
 
 
@@ -49,6 +36,7 @@ def test_a_turn_without_words_asks_for_nothing() -> None:
         ([BackendError("nobody there")], 0.1, "nobody there"),
         ([ConfigError("No chat model is named.", "Name one.")], 0.1, "No chat model is named."),
         (["Never."], 60.0, "nothing came for 5 s"),
+        (["Rings? ", "It may be. ", UnexpectedThought("It thinks aloud.")], 0.0, "It thinks aloud."),
     ],
 )
 def test_a_chat_model_that_fails_is_told_and_the_next_turn_is_answered(
@@ -56,46 +44,17 @@ def test_a_chat_model_that_fails_is_told_and_the_next_turn_is_answered(
 ) -> None:
     chat = SlowChat(pieces, ["All is well."], gap_s=gap_s)
     talk = Talk(chat)
-
-    async def course() -> None:
-        talk.ask("Are you there?")
-        await talk.listen(100)
-        chat.gap_s = 0.1
-        talk.ask("Are you there now?")
-        await talk.listen(60)
-
-    talking(talk, course)
+    talk.plays("Are you there?", 100, lambda: setattr(chat, "gap_s", 0.1), "Are you there now?", 60)
     assert talk.told("oracle_failed") == [{"oracle": "cascade-1", "back_end": "default", "reason": reason}]
     assert talk.text == " All is well."
     assert chat.n_open == 0
     assert (talk.counts.n_asked, talk.counts.n_failed, talk.counts.n_answered) == (2, 1, 1)
 
 
-def test_what_was_thought_is_read_out_no_further() -> None:
-    chat = SlowChat(["Rings? ", "It may be. ", UnexpectedThought("It thinks aloud.")], ["All is well."], gap_s=0.0)
-    talk = Talk(chat)
-
-    async def course() -> None:
-        talk.ask("Which is nearest?")
-        await talk.listen(100)
-        talk.ask("And now?")
-        await talk.listen(60)
-
-    talking(talk, course)
-    assert [each["reason"] for each in talk.told("oracle_failed")] == ["It thinks aloud."]
-    assert talk.text == " All is well."
-
-
 def test_an_answer_without_end_is_cut_and_told(caplog: pytest.LogCaptureFixture) -> None:
     chat = SlowChat(["one "] * 10_000, ["x" * 10_000] * 10, gap_s=0.0)
     talk = Talk(chat, max_tokens=20)
-
-    async def course() -> None:
-        for text in ("Count.", "And once more."):
-            talk.ask(text)
-            await talk.listen(400)
-
-    talking(talk, course)
+    talk.plays("Count.", 400, "And once more.", 400)
     assert [each["n_tokens"] for each in talk.told("oracle_done")] == [40, 1]
     assert chat.n_open == 0
     assert "far more than the requested 20 tokens" in caplog.text
@@ -109,15 +68,7 @@ def test_rules_and_the_session_s_own_wish_choose_whom_the_cascade_asks() -> None
     }
     choice = Choice(back_ends, Router(list(back_ends), [RouteConfig(words=["litres"], back_end="maths")]))
     talk = Talk(choice)
-
-    async def course() -> None:
-        talk.ask("How many litres?")
-        await talk.listen(30)
-        choice.use(prompt="You speak like a pirate.")
-        talk.ask("Who are you?")
-        await talk.listen(30)
-
-    talking(talk, course)
+    talk.plays("How many litres?", 30, lambda: choice.use(prompt="You speak like a pirate."), "Who are you?", 30)
     assert [each["back_end"] for each in talk.told("oracle_asked")] == ["maths", "plain"]
     assert [each.asked[0]["max_tokens"] for each in (maths, plain)] == [99, 99]
     system = load_prompt("cascade").system.strip()
@@ -138,14 +89,7 @@ def test_nothing_that_fails_after_the_user_has_spoken_in_is_left_for_the_log(cap
 
     def interrupted() -> None:
         talk = Talk(Stubborn())
-
-        async def course() -> None:
-            talk.ask("Who are you?")
-            await talk.listen(3)
-            talk.cascade.on_speech_started()
-            await talk.listen(3)
-
-        talking(talk, course)
+        talk.plays("Who are you?", 3, talk.cascade.on_speech_started, 3)
         assert talk.told("oracle_failed") == []
         assert (talk.counts.n_given_up, talk.counts.n_failed) == (1, 0)
 

@@ -50,7 +50,9 @@ class LateRecogniser(LoudnessRecogniser):
 
 
 @asynccontextmanager
-async def talking(checkpoint: Checkpoint, chat: RepeatingChat, mode: str = "cascade") -> AsyncIterator[Client]:
+async def talking(
+    checkpoint: Checkpoint, chat: RepeatingChat | None = None, mode: str = "cascade"
+) -> AsyncIterator[Client]:
     parts = replace(doubles(chat), recogniser=LateRecogniser())
     async with KameServer(checkpoint, serve_config(mode=mode), parts, run=inline) as server:
         yield Client(await server.open_session("here"))
@@ -75,8 +77,7 @@ async def test_nobody_is_talked_over_who_goes_on_after_a_short_pause(checkpoint:
 
 
 async def test_who_ends_a_turn_in_the_middle_of_speech_is_not_talked_over(checkpoint: Checkpoint) -> None:
-    chat = RepeatingChat()
-    async with talking(checkpoint, chat) as client:
+    async with talking(checkpoint) as client:
         await client.talk(["alpha"] * 10)
         client.session.end_turn(lambda _: None)
         await client.talk(["bravo"] * 30 + [None] * 3)
@@ -85,12 +86,9 @@ async def test_who_ends_a_turn_in_the_middle_of_speech_is_not_talked_over(checkp
     assert words_of(client) == ["alpha"] * 3 + ["bravo"] * 8
 
 
-async def test_a_turn_that_was_cut_for_its_length_is_answered_at_its_end(
-    checkpoint: Checkpoint, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_turn_cut_for_its_length_is_answered(checkpoint: Checkpoint, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hearing, "_MOST_IN_TURN", 25)
-    chat = RepeatingChat()
-    async with talking(checkpoint, chat) as client:
+    async with talking(checkpoint) as client:
         await client.talk(["alpha"] * 60 + [None] * 2)
         assert not is_said(client.frames)
         await client.talk([None] * 60)
@@ -99,8 +97,7 @@ async def test_a_turn_that_was_cut_for_its_length_is_answered_at_its_end(
 
 @pytest.mark.parametrize("pause_n_frames", [8, 17])  # before and after the words of the question have come
 async def test_a_cough_costs_nobody_the_answer(checkpoint: Checkpoint, pause_n_frames: int) -> None:
-    chat = RepeatingChat(gap_s=1.0)
-    async with talking(checkpoint, chat) as client:
+    async with talking(checkpoint, RepeatingChat(gap_s=1.0)) as client:
         await client.talk(["alpha"] * 5 + [None] * pause_n_frames + [COUGH] * 3)
         assert not is_said(client.frames)
         await client.talk([None] * 60)
@@ -120,8 +117,7 @@ async def test_one_who_speaks_while_the_mode_changes_is_not_talked_over(checkpoi
 
 
 async def test_who_was_speaking_when_all_began_anew_is_answered(checkpoint: Checkpoint) -> None:
-    chat = RepeatingChat()
-    async with talking(checkpoint, chat) as client:
+    async with talking(checkpoint) as client:
         await client.talk(["alpha"] * 10)
         client.session.reset()
         await client.talk([None] * 5 + ["bravo"] * 5 + [None] * 80)

@@ -107,18 +107,23 @@ def test_each_line_of_the_assistant_is_beside_what_it_had_been_told_last(behind_
     assert talked_with().list_oracles_by_line() == []
 
 
+def test_events_are_kept_as_they_came_and_the_first_reason_of_an_end_counts(tmp_path: Path) -> None:
+    talked = talked_with((1.0, "changed", {"others": ["\ud83d", "é"]}), (2.0, "ended", {"reason": "idle"}))
+    talked.end("connection lost")
+    assert talked.ended == "idle"
+    talked.save(tmp_path)
+    written = (tmp_path / "events.jsonl").read_text("utf-8").splitlines()[0]
+    assert json.loads(written)["data"] == {"others": ["\ud83d", "é"]}
+    assert "é" in written
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["conversation.wav", "events.jsonl", "transcript.txt"]
+
+
 def test_frames_that_were_dropped_are_counted() -> None:
     dropped = [
         (0.1, "dropped", {"direction": each, "n_frames": n}) for each, n in (("heard", 2), ("said", 1), ("heard", 3))
     ]
     assert talked_with(*dropped).count_dropped_frames() == {"heard": 5, "said": 1}
     assert talked_with().count_dropped_frames() == {}
-
-
-def test_the_first_reason_of_an_end_counts() -> None:
-    talked = talked_with((1.0, "ended", {"reason": "idle"}))
-    talked.end("connection lost")
-    assert talked.ended == "idle"
 
 
 def test_a_folder_that_cannot_be_written_is_told(tmp_path: Path) -> None:
@@ -129,7 +134,7 @@ def test_a_folder_that_cannot_be_written_is_told(tmp_path: Path) -> None:
 
 def test_a_talk_is_written_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     talked = talked_with((1.0, "heard", {"text": "how many", "is_final": True}))
-    talked.save(tmp_path)
+    talked.save(tmp_path)  # though there is no sound
     before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
     talked.note(102.0, {"kind": "heard", "time_s": 2.0, "data": {"text": "again", "is_final": True}})
     talked.say(FRAME)
@@ -141,15 +146,3 @@ def test_a_talk_is_written_whole_or_not_at_all(tmp_path: Path, monkeypatch: pyte
     with pytest.raises(KeyboardInterrupt):
         talked.save(tmp_path)
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
-
-
-def test_events_are_kept_as_they_came_half_a_character_too(tmp_path: Path) -> None:
-    talked_with((1.0, "changed", {"others": ["\ud83d", "é"]})).save(tmp_path)
-    written = (tmp_path / "events.jsonl").read_text("utf-8")
-    assert json.loads(written)["data"] == {"others": ["\ud83d", "é"]}
-    assert "é" in written
-
-
-def test_a_talk_in_which_nobody_said_anything_is_saved(tmp_path: Path) -> None:
-    TalkRecord(0.0).save(tmp_path)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["conversation.wav", "events.jsonl", "transcript.txt"]

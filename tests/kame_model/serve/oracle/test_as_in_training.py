@@ -11,14 +11,8 @@ from kame_model.serve.oracle.writer import OracleWriter
 from kame_model.text.tokenizer import Tokenizer
 from pipelines.oracle.validate import AnswerContext, Unusable, check_answer
 from tests.support.answers import pieces_of
-from tests.support.vocabularies import make_vocabulary
 
 UNFIT = "<unfit>"
-
-
-@pytest.fixture(scope="module")
-def tokenizer(tmp_path_factory: pytest.TempPathFactory) -> Tokenizer:
-    return make_vocabulary(tmp_path_factory.mktemp("vocabulary"))
 
 
 def in_training(answer: str) -> str:
@@ -78,18 +72,11 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize(("answer", "said"), ALIKE)
-def test_an_answer_that_training_keeps_is_whispered_so(answer: str, said: str, tokenizer: Tokenizer) -> None:
-    assert in_training(answer) == said
-    for seed in range(5):
-        assert live(answer, tokenizer, random.Random(seed)) == said
-
-
-@pytest.mark.parametrize(("answer", "reason", "said"), REFUSED)
-def test_of_what_training_refuses_only_the_answer_itself_is_whispered(
-    answer: str, reason: str, said: str, tokenizer: Tokenizer
+@pytest.mark.parametrize(("answer", "trained", "said"), [*((answer, said, said) for answer, said in ALIKE), *REFUSED])
+def test_what_training_keeps_is_whispered_so_and_of_what_it_refuses_only_the_answer_itself(
+    answer: str, trained: str, said: str, tokenizer: Tokenizer
 ) -> None:
-    assert in_training(answer) == reason
+    assert in_training(answer) == trained
     for seed in range(5):
         assert live(answer, tokenizer, random.Random(seed)) == said
 

@@ -4,7 +4,6 @@ import asyncio
 import random
 from collections.abc import AsyncGenerator
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,27 +13,15 @@ from kame_model.serve.oracle.cycle import MAX_TRIES
 from kame_model.serve.oracle.routing import Router
 from kame_model.text.tokenizer import Tokenizer
 from tests.support.timed_chat import QUICK, SIXTY, CycleTalk, Step, TimedChat
-from tests.support.vocabularies import make_vocabulary
 
 DOWN = BackendError("nobody is there.")
-
-
-@pytest.fixture(scope="module")
-def tokenizer(tmp_path_factory: pytest.TempPathFactory) -> Tokenizer:
-    folder: Path = tmp_path_factory.mktemp("vocabulary")
-    return make_vocabulary(folder)
 
 
 @pytest.mark.parametrize("stalling", [[(60.0, "late")], [(0.1, "she earned it "), (60.0, "late")]])
 def test_an_answer_that_stalls_fails_and_the_next_one_is_heard(tokenizer: Tokenizer, stalling: list[Step]) -> None:
     chat = TimedChat(stalling, QUICK)
     talk = CycleTalk(tokenizer, {"a": chat}, first_token_timeout_s=2.0)
-
-    async def course() -> None:
-        talk.user("How many litres", is_final=True)
-        await asyncio.sleep(10)
-
-    talk.runs(course)
+    talk.plays("How many litres.", 10)
     assert talk.told("oracle_failed") == [{"oracle": 1, "back_end": "a", "reason": "nothing came for 2 s"}]
     assert talk.queued() == SIXTY
     assert talk.counts.n_failed == 1
@@ -44,11 +31,7 @@ def test_an_answer_that_stalls_fails_and_the_next_one_is_heard(tokenizer: Tokeni
 def test_a_back_end_that_is_down_is_asked_less_often_and_heals(tokenizer: Tokenizer) -> None:
     chat = TimedChat(*[[(0.01, DOWN)]] * 6, QUICK)
     talk = CycleTalk(tokenizer, {"a": chat}, interval_s=0.3)
-
-    async def course() -> None:
-        await talk.speaks(" ".join(["many"] * 300), is_final=False)
-
-    talk.runs(course)
+    talk.runs(lambda: talk.speaks(" ".join(["many"] * 300), is_final=False))
     waits = [round(after - before, 2) for before, after in pairwise(chat.asked_s[:7])]
     assert waits == [0.31, 0.61, 1.21, 2.41, 4.81, 4.81]
     healed = chat.asked_s[7:]
@@ -59,14 +42,7 @@ def test_a_back_end_that_is_down_is_asked_less_often_and_heals(tokenizer: Tokeni
 
 def test_the_same_words_are_asked_for_a_few_times_only(tokenizer: Tokenizer) -> None:
     chat = TimedChat([(0.01, RequestError("refused."))])
-    talk = CycleTalk(tokenizer, {"a": chat})
-
-    async def course() -> None:
-        for text in ("How many", "How many litres"):
-            talk.user(text, is_final=True)
-            await asyncio.sleep(100)
-
-    talk.runs(course)
+    CycleTalk(tokenizer, {"a": chat}).plays("How many.", 100, "How many litres.", 100)
     assert len(chat.asked_s) == 2 * MAX_TRIES
 
 
@@ -74,12 +50,7 @@ def test_the_same_words_are_asked_for_a_few_times_only(tokenizer: Tokenizer) -> 
 def test_an_answer_that_never_ends_is_cut(tokenizer: Tokenizer, piece: str) -> None:
     chat = TimedChat([(0.01, piece)] * 10_000)
     talk = CycleTalk(tokenizer, {"a": chat})
-
-    async def course() -> None:
-        talk.user("How many litres", is_final=True)
-        await asyncio.sleep(50)
-
-    talk.runs(course)
+    talk.plays("How many litres.", 50)
     assert chat.ended_s[0] < 1.5  # 128 pieces at most: twice the tokens that it was asked for
     assert chat.given_up == [0]
     assert len(talk.told("oracle_done") + talk.told("oracle_failed")) == 1  # no word has a thousand letters
@@ -95,12 +66,7 @@ class Lost(Router):
 def test_a_classifier_s_fault_is_a_failure_that_is_shown(tokenizer: Tokenizer) -> None:
     chat = TimedChat(QUICK)
     talk = CycleTalk(tokenizer, {"a": chat}, Lost(["a"]))
-
-    async def course() -> None:
-        talk.user("How many litres", is_final=True)
-        await asyncio.sleep(30)
-
-    talk.runs(course)
+    talk.plays("How many litres.", 30)
     assert chat.asked_s == []
     assert [data["reason"] for data in talk.told("oracle_failed")] == ["The classifier failed."] * MAX_TRIES
 
@@ -115,16 +81,7 @@ def test_a_connection_that_closes_in_disorder_is_no_failure_of_what_is_asked_nex
                 raise BackendError("the connection was closed in disorder") from None
 
     talk = CycleTalk(tokenizer, {"a": Disorderly([(5.0, "late")], QUICK)}, first_token_timeout_s=9.0)
-
-    async def course() -> None:
-        talk.user("How many litres", is_final=True)
-        await asyncio.sleep(1)
-        talk.cycle.reset()
-        await asyncio.sleep(1)
-        talk.user("And how many now", is_final=True)
-        await asyncio.sleep(2)
-
-    talk.runs(course)
+    talk.plays("How many litres.", 1, talk.cycle.reset, 1, "And how many now.", 2)
     assert talk.queued() == SIXTY
     assert talk.told("oracle_failed") == []
     assert (talk.counts.n_given_up, talk.counts.n_failed, talk.counts.n_answered) == (1, 0, 1)
@@ -168,27 +125,33 @@ def test_whatever_happens_places_are_kept_and_the_last_turn_is_answered(tokenize
     assert len(talk.told("oracle_failed")) == counts.n_failed
 
 
+def asked_once(chat: TimedChat, tokenizer: Tokenizer) -> CycleTalk:
+    """A talk in which one question was asked, and time has passed."""
+    talk = CycleTalk(tokenizer, {"a": chat}, first_token_timeout_s=2.0)
+    talk.plays("How many litres.", 60)
+    return talk
+
+
 @pytest.mark.parametrize(
-    ("steps", "queued"),
+    ("steps", "reasons", "queued"),
     [
-        ([(0.1, "I'm sorry, but I cannot help.")], ""),
-        ([(0.1, "It is sixty litres. She earned"), (0.1, AnswerCut("cut"))], f"{SIXTY}."),
+        ([(0.1, "I'm sorry, but I cannot help.")], ["The chat model refuses to answer."], ""),
+        ([(0.1, "It is sixty litres. She earned"), (0.1, AnswerCut("cut"))], [], SIXTY),
+        ([*QUICK, (0.1, UnexpectedThought("It thinks aloud."))], ["It thinks aloud."], ""),
+        ([(0.1, AnswerRefused("Its filter refused."))], ["Its filter refused."], ""),
+        ([(0.1, "你好")], ["The answer cannot be said (non_latin: 你好)."], ""),
+        ([(1.0, "")] * 100, ["The chat model was still thinking after 10 s."], ""),
     ],
+    ids=["refusal", "half sentence", "thought aloud", "filter", "not sayable", "thinks too long"],
 )
-def test_refusals_and_half_sentences_are_not_whispered_nor_asked_for_again(
-    tokenizer: Tokenizer, steps: list[Step], queued: str
+def test_what_is_no_answer_is_not_whispered_and_is_asked_for_once(
+    tokenizer: Tokenizer, steps: list[Step], reasons: list[str], queued: str
 ) -> None:
     chat = TimedChat(steps)
-    talk = CycleTalk(tokenizer, {"a": chat})
-
-    async def course() -> None:
-        talk.user("How many litres", is_final=True)
-        await asyncio.sleep(30)
-
-    talk.runs(course)
-    assert len(chat.asked_s) == 1
-    assert len(talk.told("oracle_failed")) == (not queued)
-    assert talk.queued().rstrip(".") == queued.rstrip(".")
+    talk = asked_once(chat, tokenizer)
+    assert [each["reason"] for each in talk.told("oracle_failed")] == reasons
+    assert (talk.queued().rstrip("."), len(chat.asked_s)) == (queued, 1)
+    assert chat.given_up == [0] or len(steps) < 100, "what never ends is cancelled"
 
 
 def test_a_sentence_that_cannot_be_said_is_left_out_and_told(tokenizer: Tokenizer) -> None:
@@ -199,45 +162,3 @@ def test_a_sentence_that_cannot_be_said_is_left_out_and_told(tokenizer: Tokenize
     assert talk.told("oracle_failed") == []
     assert [each["oracle"] for each in talk.told("oracle_done")] == [1]
     assert talk.counts.n_answered == 1
-
-
-def asked_once(chat: TimedChat, tokenizer: Tokenizer) -> CycleTalk:
-    """A talk in which one question was asked, and time has passed."""
-    talk = CycleTalk(tokenizer, {"a": chat}, first_token_timeout_s=2.0)
-
-    async def course() -> None:
-        talk.user("How many litres", is_final=True)
-        await asyncio.sleep(60)
-
-    talk.runs(course)
-    return talk
-
-
-def test_what_was_thought_and_waits_to_be_whispered_is_withdrawn_and_asked_for_once(tokenizer: Tokenizer) -> None:
-    thought: list[Step] = [*QUICK, (0.1, UnexpectedThought("It thinks aloud."))]
-    chat = TimedChat(thought)
-    talk = asked_once(chat, tokenizer)
-    assert [each["reason"] for each in talk.told("oracle_failed")] == ["It thinks aloud."]
-    assert (talk.queued(), len(chat.asked_s)) == ("", 1)
-
-
-def test_what_the_provider_refuses_is_asked_for_once(tokenizer: Tokenizer) -> None:
-    chat = TimedChat([(0.1, AnswerRefused("Its filter refused."))])
-    talk = asked_once(chat, tokenizer)
-    assert [each["reason"] for each in talk.told("oracle_failed")] == ["Its filter refused."]
-    assert len(chat.asked_s) == 1
-
-
-def test_what_cannot_be_said_is_asked_for_once(tokenizer: Tokenizer) -> None:
-    answer: list[Step] = [(0.1, "你好")]
-    chat = TimedChat(answer)
-    talk = asked_once(chat, tokenizer)
-    assert [each["reason"] for each in talk.told("oracle_failed")] == ["The answer cannot be said (non_latin: 你好)."]
-    assert len(chat.asked_s) == 1
-
-
-def test_a_thought_that_takes_too_long_is_told_once_and_cancelled(tokenizer: Tokenizer) -> None:
-    chat = TimedChat([(1.0, "")] * 100)
-    talk = asked_once(chat, tokenizer)
-    assert [each["reason"] for each in talk.told("oracle_failed")] == ["The chat model was still thinking after 10 s."]
-    assert chat.given_up == [0]

@@ -35,9 +35,11 @@ def test_oracles_older_than_in_training_are_told_of_once(caplog: pytest.LogCaptu
     assert warnings_of(caplog, ages, [("two", whispered(number, 3.0)) for number in range(50)]) == []
 
 
-def test_only_the_first_words_of_an_oracle_count(caplog: pytest.LogCaptureFixture) -> None:
+def test_only_first_words_count_and_only_where_training_is_known(caplog: pytest.LogCaptureFixture) -> None:
     events = [("one", whispered(oracle, 0.5 + 2 * at)) for oracle in range(3 * N_WATCHED) for at in range(3)]
     assert warnings_of(caplog, OracleAges(TRAINED), events) == []
+    events = [("one", whispered(number, 9.0)) for number in range(2 * N_WATCHED)]
+    assert warnings_of(caplog, OracleAges(None), events) == []
 
 
 def test_sessions_are_told_apart_and_one_late_oracle_says_nothing(caplog: pytest.LogCaptureFixture) -> None:
@@ -46,8 +48,3 @@ def test_sessions_are_told_apart_and_one_late_oracle_says_nothing(caplog: pytest
     in_time = [("one", whispered(number, 0.4)) for number in range(N_WATCHED)]
     assert warnings_of(caplog, OracleAges(TRAINED), [*in_time, ("one", whispered(99, 9.0))]) == []
     assert len(warnings_of(caplog, OracleAges(TRAINED), calls)) == 1
-
-
-def test_where_training_is_not_known_nothing_is_told(caplog: pytest.LogCaptureFixture) -> None:
-    events = [("one", whispered(number, 9.0)) for number in range(2 * N_WATCHED)]
-    assert warnings_of(caplog, OracleAges(None), events) == []

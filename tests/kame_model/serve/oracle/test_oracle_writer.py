@@ -3,7 +3,6 @@
 import random
 from collections import Counter
 from collections.abc import Iterable
-from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -29,8 +28,8 @@ MAX_WORDS = OracleConfig().max_words
 
 @pytest.fixture(scope="module", params=["ours", "as Moshi's"])
 def tokenizer(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Tokenizer:
-    folder: Path = tmp_path_factory.mktemp("vocabulary")
-    return make_vocabulary(folder) if request.param == "ours" else make_moshi_like(folder)
+    make = make_vocabulary if request.param == "ours" else make_moshi_like
+    return make(tmp_path_factory.mktemp("vocabulary"))
 
 
 def trained_on(answer: str, *, is_cut: bool = False) -> str:

@@ -15,16 +15,14 @@ def test_a_request_has_system_examples_history_and_the_turn_last() -> None:
     before = ["User: Hello.", "Assistant: Hi there ..."]
     unfinished = TANDEM.make_messages(before, "how far is", is_finished=False)
     finished = TANDEM.make_messages(before, "how far is it", is_finished=True)
-    assert [message["role"] for message in unfinished] == [
-        "system",
-        *["user", "assistant"] * len(TANDEM.examples),
-        "user",
-    ]
-    assert unfinished[-1]["content"].startswith(
-        "User: Hello.\nAssistant: Hi there ...\nUser (unfinished): how far is ..."
-    )
+    examples = ["user", "assistant"] * len(TANDEM.examples)
+    assert [message["role"] for message in unfinished] == ["system", *examples, "user"]
+    last = "User: Hello.\nAssistant: Hi there ...\nUser (unfinished): how far is ..."
+    assert unfinished[-1]["content"].startswith(last)
     assert "User: how far is it" in finished[-1]["content"]
     assert unfinished[:-1] == finished[:-1], "what a server's prefix cache serves"
+    told = TANDEM.make_messages(["User: {heard} {history}"], "what is {history}", is_finished=True)[-1]["content"]
+    assert "what is {history}" in told, "braces are words"
 
 
 def test_the_unfinished_turn_looks_as_it_does_in_training() -> None:
@@ -32,11 +30,6 @@ def test_the_unfinished_turn_looks_as_it_does_in_training() -> None:
     training = load_prompts("v2").make_messages(["User: Hello."], "how far is", 0, "")[-1]["content"].splitlines()
     serving = TANDEM.make_messages(["User: Hello."], "how far is", is_finished=False)[-1]["content"].splitlines()
     assert serving[:2] == training[:2]
-
-
-def test_braces_of_a_caller_are_words() -> None:
-    told = TANDEM.make_messages(["User: {heard} {history}"], "what is {history}", is_finished=True)[-1]["content"]
-    assert "what is {history}" in told
 
 
 @pytest.mark.parametrize("name", list_prompts())
@@ -56,18 +49,15 @@ def test_a_caller_s_instructions_stand_in_the_place_of_ours_and_the_form_stays()
     assert TANDEM.instructions.strip() not in system
     assert choose_prompt(" ", own) is own
     assert choose_prompt("tandem", own) == TANDEM
+    for wish in ("nothing-like-it", "/etc/passwd", "../prompts"):
+        with pytest.raises(ConfigError):
+            choose_prompt(wish, TANDEM)
 
 
 @pytest.mark.parametrize("text", ["Brief.", "tandem", "/etc/passwd"])
 def test_what_is_said_to_be_instructions_is_no_name(text: str) -> None:
     assert choose_prompt(Instructions(f" {text}\n"), TANDEM) == TANDEM.with_instructions(text)
     assert choose_prompt(Instructions(" "), TANDEM) is TANDEM
-
-
-@pytest.mark.parametrize("wish", ["nothing-like-it", "/etc/passwd", "../prompts"])
-def test_a_caller_names_no_file(wish: str) -> None:
-    with pytest.raises(ConfigError):
-        choose_prompt(wish, TANDEM)
 
 
 def test_a_prompt_of_the_operator_s_own(tmp_path: Path) -> None:

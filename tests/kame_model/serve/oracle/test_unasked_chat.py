@@ -1,7 +1,8 @@
 """A chat model elsewhere of which nobody has said the name: its server is asked with the first request."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
@@ -48,61 +49,51 @@ class Server:
         writer.close()
 
 
-def talks(course: Callable[[Server, LazyChat], Awaitable[None]]) -> None:
-    async def talk() -> None:
-        server = Server()
-        tcp = await asyncio.start_server(server.handle, "127.0.0.1", 0)
+@asynccontextmanager
+async def asking() -> AsyncIterator[tuple[Server, LazyChat]]:
+    server = Server()
+    async with await asyncio.start_server(server.handle, "127.0.0.1", 0) as tcp, asyncio.timeout(LIMIT_S):
         url = f"http://127.0.0.1:{tcp.sockets[0].getsockname()[1]}/v1"
         chat = LazyChat(ChatConfig(engine="openai", base_url=url))
         try:
-            async with tcp:
-                await asyncio.wait_for(course(server, chat), LIMIT_S)
+            yield server, chat
         finally:
             await chat.aclose()
-
-    asyncio.run(talk())
 
 
 async def answer(chat: LazyChat) -> str:
     return "".join([each async for each in chat.stream(PAYLOAD)])
 
 
-def test_its_server_is_asked_once() -> None:
-    async def course(server: Server, chat: LazyChat) -> None:
+async def test_its_server_is_asked_once() -> None:
+    async with asking() as (server, chat):
         assert [await answer(chat) for _ in range(2)] == ["Saturn."] * 2
         assert server.n_lists == 1
 
-    talks(course)
 
-
-def test_who_gives_up_hangs_up_and_the_next_one_finds_it_back() -> None:
-    async def course(server: Server, chat: LazyChat) -> None:
+async def test_who_gives_up_hangs_up_and_the_next_one_finds_it_back() -> None:
+    async with asking() as (server, chat):
         server.hangs = True
-        asking = asyncio.create_task(answer(chat))
+        first = asyncio.create_task(answer(chat))
         while not server.n_lists:
             await asyncio.sleep(0)
         server.hangs = False
         assert await answer(chat) == "Saturn."  # who hangs holds nobody up
-        asking.cancel()
-        await asyncio.wait([asking])
+        first.cancel()
+        await asyncio.wait([first])
         await asyncio.wait_for(server.hung_up.wait(), CHECK_LIMIT_S / 2)  # it was given up, and did not run out
 
-    talks(course)
 
-
-@pytest.mark.parametrize(("status", "kind"), [("503 Busy", BackendError), ("401 Go away", BackendError)])
-def test_a_refusal_is_told_after_one_try_and_the_next_request_asks_anew(status: str, kind: type[Exception]) -> None:
-    async def course(server: Server, chat: LazyChat) -> None:
+@pytest.mark.parametrize("status", ["503 Busy", "401 Go away"])
+async def test_a_refusal_is_told_after_one_try_and_the_next_request_asks_anew(status: str) -> None:
+    async with asking() as (server, chat):
         server.status = status
-        with pytest.raises(kind, match=status[:3]) as raised:
+        with pytest.raises(BackendError, match=status[:3]) as raised:
             await answer(chat)
         assert server.n_lists == 1
-        assert isinstance(raised.value, BackendError)
         assert raised.value.status == status[:3]
         server.status = "200 OK"
         assert await answer(chat) == "Saturn."
-
-    talks(course)
 
 
 @pytest.mark.parametrize(
@@ -113,10 +104,8 @@ def test_a_refusal_is_told_after_one_try_and_the_next_request_asks_anew(status: 
         ("200 OK", b"[5]", BackendError),
     ],
 )
-def test_a_server_that_does_not_tell_one_model_is_told(status: str, models: bytes, kind: type[Exception]) -> None:
-    async def course(server: Server, chat: LazyChat) -> None:
+async def test_a_server_that_does_not_tell_one_model_is_told(status: str, models: bytes, kind: type[Exception]) -> None:
+    async with asking() as (server, chat):
         server.status, server.models = status, models
         with pytest.raises(kind):
             await answer(chat)
-
-    talks(course)

@@ -12,9 +12,12 @@ from kame_model.serve.processes.channel import END, RETIRE, SOCKET, receive_mess
 MOST_S = 60.0
 
 
+Ends = tuple[socket.socket, socket.socket]
+"""Of a channel: the parent's end, and that of the process."""
+
+
 @pytest.fixture
-def ends() -> Iterator[tuple[socket.socket, socket.socket]]:
-    """A channel: the parent's end, and that of the process."""
+def ends() -> Iterator[Ends]:
     pair = socket.socketpair()
     for each in pair:
         each.setblocking(False)
@@ -40,9 +43,7 @@ def read_all(channel: socket.socket) -> list[socket.socket | bytes]:
 
 
 @pytest.mark.parametrize("order", [RETIRE, END])
-async def test_an_order_to_a_process_that_is_stuck_arrives_when_it_reads_again(
-    order: bytes, ends: tuple[socket.socket, socket.socket]
-) -> None:
+async def test_an_order_to_a_process_that_is_stuck_arrives_when_it_reads_again(order: bytes, ends: Ends) -> None:
     ours, theirs = ends
     fill(ours)
     sending = asyncio.create_task(send_order(ours, order))
@@ -54,9 +55,7 @@ async def test_an_order_to_a_process_that_is_stuck_arrives_when_it_reads_again(
     assert read_all(theirs) == [order]
 
 
-async def test_an_order_to_a_process_that_ends_meanwhile_is_given_up(
-    ends: tuple[socket.socket, socket.socket],
-) -> None:
+async def test_an_order_to_a_process_that_ends_meanwhile_is_given_up(ends: Ends) -> None:
     ours, theirs = ends
     fill(ours)
     sending = asyncio.create_task(send_order(ours, RETIRE))

@@ -17,6 +17,7 @@ from data_schemas.config.serving import ServeConfig
 from data_schemas.errors import BackendError, ConfigError
 from kame_model.serve.processes.group import Launch, ProcessGroup
 from kame_model.serve.processes.shared_counts import COUNTS, SharedCounts
+from tests.support.serving import until
 
 pytestmark = [pytest.mark.slow]
 
@@ -67,9 +68,7 @@ class Running:
 
     async def until_sessions(self, n_sessions: int) -> None:
         """Waits until the parent knows of so many callers."""
-        async with asyncio.timeout(MOST_S):
-            while self.group.n_sessions != n_sessions:
-                await asyncio.sleep(0.01)
+        await until(lambda: self.group.n_sessions == n_sessions)
 
 
 def config_of(checkpoint: str = "first", **changes: Any) -> ServeConfig:
@@ -98,6 +97,8 @@ async def test_callers_go_where_there_is_room_and_fewest_are(tmp_path: Path) -> 
     async with running(tmp_path, config_of()) as served:
         callers = [await served.call() for _ in range(4)]
         assert sorted(each.number for each in callers) == [0, 0, 1, 1]
+        for each in callers:
+            assert each.address == "{}:{}".format(*each.writer.get_extra_info("sockname")), "it stays his own"
         await served.until_sessions(4)
         of_first = [each for each in callers if each.number == 0]
         for each in of_first:
@@ -110,12 +111,6 @@ async def test_callers_go_where_there_is_room_and_fewest_are(tmp_path: Path) -> 
         assert beyond.number in (0, 1)
 
 
-async def test_the_address_of_a_caller_stays_his_own(tmp_path: Path) -> None:
-    async with running(tmp_path, config_of()) as served:
-        caller = await served.call()
-        assert caller.address == "{}:{}".format(*caller.writer.get_extra_info("sockname"))
-
-
 async def test_a_process_that_dies_is_started_again_and_only_its_callers_are_cut(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -124,9 +119,7 @@ async def test_a_process_that_dies_is_started_again_and_only_its_callers_are_cut
         before = served.group.pids
         callers[0].writer.write(b"die")
         assert await callers[0].is_cut()
-        async with asyncio.timeout(MOST_S):
-            while served.counts.read_states()[0] != ("serving", 1):
-                await asyncio.sleep(0.01)
+        await until(lambda: served.counts.read_states()[0] == ("serving", 1))
         assert served.group.pids[0] not in (None, before[0])
         assert served.group.pids[1] == before[1]
         assert "Process 0 of the server has ended by signal 9" in caplog.text
@@ -158,17 +151,13 @@ async def test_a_restart_takes_one_after_another_and_cuts_no_call(tmp_path: Path
         callers = {each.number: each for each in [await served.call() for _ in range(2)]}
         before = served.group.pids
         restarting = asyncio.create_task(served.group.restart(config_of("second")))
-        async with asyncio.timeout(MOST_S):
-            while served.counts.read_states()[0][0] != "draining":
-                await asyncio.sleep(0.01)
+        await until(lambda: served.counts.read_states()[0][0] == "draining")
         meanwhile = await served.call()
         assert (meanwhile.number, meanwhile.checkpoint) == (1, "first")
         await meanwhile.leave()
         assert not callers[0].reader.at_eof()
         await callers[0].leave()
-        async with asyncio.timeout(MOST_S):
-            while served.counts.read_states()[1][0] != "draining":
-                await asyncio.sleep(0.01)
+        await until(lambda: served.counts.read_states()[1][0] == "draining")
         of_new = await served.call()
         assert (of_new.number, of_new.checkpoint) == (0, "second")
         assert not callers[1].reader.at_eof()
@@ -176,11 +165,7 @@ async def test_a_restart_takes_one_after_another_and_cuts_no_call(tmp_path: Path
         async with asyncio.timeout(MOST_S):
             await restarting
         assert not set(before) & set(served.group.pids)
-        assert {number: state for number, (state, _) in served.counts.read_states().items()} == {
-            0: "serving",
-            1: "serving",
-        }
-        assert [n_deaths for _, n_deaths in served.counts.read_states().values()] == [0, 0]
+        assert served.counts.read_states() == {0: ("serving", 0), 1: ("serving", 0)}
         assert not of_new.reader.at_eof()
 
 
@@ -193,8 +178,7 @@ async def test_a_configuration_that_does_not_start_leaves_all_processes_with_the
             await served.group.restart(config_of("broken"))
             assert "Process 0 does not start; it goes back to its previous configuration" in caplog.text
             assert "It is broken. Mend it." in caplog.text
-            while served.counts.read_states()[0][0] != "serving":
-                await asyncio.sleep(0.01)
+        await until(lambda: served.counts.read_states()[0][0] == "serving")
         assert served.group.pids[0] not in (None, before[0])
         assert served.group.pids[1] == before[1]
         callers = [await served.call() for _ in range(2)]
@@ -213,9 +197,7 @@ async def test_the_end_waits_for_callers_and_takes_no_time_when_they_are_not_wai
         callers.sort(key=lambda each: each.number)
         await served.until_sessions(2)
         ending = asyncio.create_task(served.group.end())
-        async with asyncio.timeout(MOST_S):
-            while {state for state, _ in served.counts.read_states().values()} != {"draining"}:
-                await asyncio.sleep(0.01)
+        await until(lambda: {state for state, _ in served.counts.read_states().values()} == {"draining"})
         await callers[0].leave()
         await served.until_sessions(1)
         assert not ending.done()

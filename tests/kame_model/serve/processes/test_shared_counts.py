@@ -19,9 +19,12 @@ from kame_model.serve.web.access import WRONG_AT_ONCE, WRONG_EVERY_S, AccessCont
 LIMITS = LimitsConfig(max_sessions_per_address=3, max_starts_per_minute=4)
 
 
+Pair = tuple[SharedCounts, SharedCounts]
+"""The counts of one server, as two of its processes have them."""
+
+
 @pytest.fixture
-def pair(tmp_path: Path) -> Iterator[tuple[SharedCounts, SharedCounts]]:
-    """The counts of one server, as two of its processes have them."""
+def pair(tmp_path: Path) -> Iterator[Pair]:
     counts = SharedCounts(tmp_path / COUNTS, 101), SharedCounts(tmp_path / COUNTS, 102)
     yield counts
     for each in counts:
@@ -49,7 +52,7 @@ def show(control: AccessControl, token: str, address: str = "192.0.2.1") -> int:
     return 200
 
 
-def test_sessions_of_an_address_are_counted_over_all_processes(pair: tuple[SharedCounts, SharedCounts]) -> None:
+def test_sessions_of_an_address_are_counted_over_all_processes(pair: Pair) -> None:
     one, other = (Admission(LIMITS, FrameMeter(), counts) for counts in pair)
     here: list[str] = []
     there: list[str] = []
@@ -62,11 +65,13 @@ def test_sessions_of_an_address_are_counted_over_all_processes(pair: tuple[Share
     one.leave("a")
     here.remove("a")
     assert enter(other, "a", there) == ""
+    assert [enter(one, "c", here) for _ in range(3)] == ["", "", ""]
+    assert enter(other, "c", there) == "too_many_sessions"
+    assert pair[1].forget_process(101) == 4, "those of a process that has died count no more"
+    assert enter(other, "c", there) == ""
 
 
-def test_starts_of_an_address_are_counted_over_all_processes_for_a_minute(
-    pair: tuple[SharedCounts, SharedCounts],
-) -> None:
+def test_starts_of_an_address_are_counted_over_all_processes_for_a_minute(pair: Pair) -> None:
     one, other = (Admission(LIMITS, FrameMeter(), counts) for counts in pair)
     for second, admission in enumerate((one, other, one, other)):
         present: list[str] = []
@@ -96,16 +101,7 @@ def test_of_two_processes_that_let_an_address_in_at_once_no_more_come_in_than_ma
     assert (entered.count(""), entered.count("too_many_sessions")) == (4, 36)
 
 
-def test_the_callers_of_a_process_that_has_died_count_no_more(pair: tuple[SharedCounts, SharedCounts]) -> None:
-    one, other = (Admission(LIMITS, FrameMeter(), counts) for counts in pair)
-    here: list[str] = []
-    assert [enter(one, "a", here) for _ in range(3)] == ["", "", ""]
-    assert enter(other, "a", []) == "too_many_sessions"
-    assert pair[1].forget_process(101) == 3
-    assert enter(other, "a", []) == ""
-
-
-def test_wrong_tokens_are_counted_over_all_processes(pair: tuple[SharedCounts, SharedCounts]) -> None:
+def test_wrong_tokens_are_counted_over_all_processes(pair: Pair) -> None:
     now_s = [0.0]
     controls = [
         AccessControl(CareConfig(), {"KAME_SERVE_TOKEN": "right"}, clock_s=lambda: now_s[0], counts=counts)
@@ -121,7 +117,7 @@ def test_wrong_tokens_are_counted_over_all_processes(pair: tuple[SharedCounts, S
 
 
 def test_wrong_tokens_are_counted_by_each_process_until_the_shared_counts_are_back(
-    tmp_path: Path, pair: tuple[SharedCounts, SharedCounts], caplog: pytest.LogCaptureFixture
+    tmp_path: Path, pair: Pair, caplog: pytest.LogCaptureFixture
 ) -> None:
     environment = {"KAME_SERVE_TOKEN": "right"}
     one, other = (AccessControl(CareConfig(), environment, clock_s=lambda: 0.0, counts=counts) for counts in pair)
@@ -165,7 +161,7 @@ def test_a_decision_that_cannot_be_recorded_does_not_lock_the_other_processes_ou
     other.close()
 
 
-def test_states_and_deaths_are_kept_by_number(pair: tuple[SharedCounts, SharedCounts]) -> None:
+def test_states_and_deaths_are_kept_by_number(pair: Pair) -> None:
     pair[0].record_state(0, "loading")
     pair[0].record_state(0, "serving")
     pair[0].record_state(1, "dead")
@@ -174,9 +170,7 @@ def test_states_and_deaths_are_kept_by_number(pair: tuple[SharedCounts, SharedCo
     assert pair[1].read_states() == {0: ("serving", 0), 1: ("loading", 2)}
 
 
-def test_a_process_that_cannot_count_with_the_others_goes_by_what_it_knows(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_process_that_cannot_count_goes_by_what_it_knows(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     counts = SharedCounts(tmp_path / COUNTS, 1)
     with sqlite3.connect(tmp_path / COUNTS, isolation_level=None) as spoiler:
         spoiler.execute("DROP TABLE sessions")

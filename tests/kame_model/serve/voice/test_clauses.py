@@ -22,14 +22,13 @@ def parted(script: Mapping[int, str], *, is_dry: bool = False, clauses: ClauseSp
 def test_a_pause_ends_a_clause() -> None:
     script = words_from(2, "all right") | words_from(15, "it is nine")
     assert parted(script) == {5 + PAUSE_N_FRAMES: "all right", 21 + PAUSE_N_FRAMES: "it is nine"}
-
-
-def test_words_that_take_long_end_none() -> None:
-    assert list(parted(words_from(0, "seventeen elephants", every=PAUSE_N_FRAMES)).values()) == ["seventeen elephants"]
+    slow = words_from(0, "seventeen elephants", every=PAUSE_N_FRAMES)
+    assert list(parted(slow).values()) == ["seventeen elephants"], "words that take long are no pause"
 
 
 def test_a_mark_ends_a_clause_with_the_next_frame_that_does_not_go_on_with_its_word() -> None:
     assert parted({0: " yes", 1: ",", 2: " it", 3: " is", 4: "."}) == {2: "yes,", 5: "it is."}
+    assert parted({0: " .", 9: " ,"}) == {}, "marks alone are not said"
     assert parted({0: " at", 1: " five", 2: " p", 3: ".", 4: "m", 5: "."}) == {6: "at five p.m."}
 
 
@@ -67,13 +66,6 @@ def test_what_is_abandoned_counts_again_after_a_pause_or_as_soon_as_is_said() ->
     clauses.abandon()
     clauses.resume()
     assert list(parted(words_from(0, "well then"), clauses=clauses).values()) == ["well then"]
-
-
-def test_who_has_paused_abandons_nothing_that_follows() -> None:
     clauses = ClauseSplitter()
     clauses.abandon()
-    assert list(parted(words_from(0, "all right"), clauses=clauses).values()) == ["all right"]
-
-
-def test_marks_alone_are_not_said() -> None:
-    assert parted({0: " .", 9: " ,"}) == {}
+    assert list(parted(words_from(0, "all right"), clauses=clauses).values()) == ["all right"], "after a pause"

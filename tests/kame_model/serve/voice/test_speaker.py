@@ -33,6 +33,10 @@ async def test_a_short_sentence_is_synthesised_once_and_a_long_one_each_time() -
         spoken = await speaker.say(text)
         assert [word for _, word in spoken.words] == text.split()
     assert tts.texts == ["let me think", longer, longer]
+    for _ in range(2):  # what was refused is tried again
+        with pytest.raises(SpeechRefused, match="nobody"):
+            await speaker.say("bravo")
+    assert tts.texts[3:] == ["bravo", "bravo"]
 
 
 async def test_the_oldest_of_too_many_is_synthesised_again() -> None:
@@ -43,12 +47,3 @@ async def test_the_oldest_of_too_many_is_synthesised_again() -> None:
     for text in (*texts, "papa", texts[-1], texts[0]):
         await speaker.say(text)
     assert tts.texts == [*texts, "papa", texts[0]]
-
-
-async def test_what_was_refused_is_tried_again() -> None:
-    tts = CountingTts()
-    speaker = Speaker(tts, CascadeConfig(), InlineThreads())
-    for _ in range(2):
-        with pytest.raises(SpeechRefused, match="nobody"):
-            await speaker.say("bravo")
-    assert tts.texts == ["bravo", "bravo"]

@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 import sphn
 
-from data_schemas.units import FRAME_S, SAMPLE_RATE_HZ
+from data_schemas.units import SAMPLE_RATE_HZ
 from kame_model.checkpoint.load import Checkpoint
 from kame_model.serve.web.realtime_events import encode_pcm16
+from tests.support.moshi_protocol import MoshiClient
 from tests.support.served import AsgiSocket, app_of
 from tests.support.serving import saying, until
 
@@ -83,14 +84,8 @@ def realtime_message(rng: random.Random) -> bytes | str:
 def chat_messages() -> Callable[[random.Random], bytes | str]:
     opus = sphn.OpusStreamWriter(SAMPLE_RATE_HZ)
     stream = [b"\x01" + bytes(opus.append_pcm(saying("bravo"))) for _ in range(4)]
-    whole = [
-        *stream,
-        b"\x03\x03",
-        b"\x03\x00",
-        b'\x04{"mode": "direct"}',
-        b'\x04{"reset": true, "prompt": ""}',
-        b"\x02hi",
-    ]
+    wishes = [b'\x04{"mode": "direct"}', b'\x04{"reset": true, "prompt": ""}']
+    whole = [*stream, *wishes, b"\x03\x03", b"\x03\x00", b"\x02hi"]
 
     def message(rng: random.Random) -> bytes | str:
         match rng.randrange(5):
@@ -106,10 +101,9 @@ def chat_messages() -> Callable[[random.Random], bytes | str]:
     return message
 
 
-async def attack(
-    app: Any, url: str, make: Callable[[random.Random], bytes | str], rng: random.Random
-) -> tuple[int, list[AsgiSocket]]:
-    """Sends messages, connecting anew each time the server has had enough; how many, and the connections."""
+async def attack(app: Any, url: str, make: Callable[[random.Random], bytes | str], seed: int) -> list[AsgiSocket]:
+    """Sends messages, connecting anew each time the server has had enough; the connections."""
+    rng = random.Random(seed)
     sockets = [AsgiSocket(app, url)]
     for _ in range(N_MESSAGES):
         if sockets[-1].over.done():
@@ -118,17 +112,15 @@ async def attack(
         await asyncio.sleep(0.005)
     if not sockets[-1].over.done():
         await sockets[-1].leave()
-    return N_MESSAGES, sockets
+    return sockets
 
 
-async def well_behaved(app: Any, n_frames: int) -> AsgiSocket:
-    socket, opus = AsgiSocket(app, "/api/chat"), sphn.OpusStreamWriter(SAMPLE_RATE_HZ)
-    for _ in range(n_frames):
-        socket.send(b"\x01" + opus.append_pcm(saying("golf")))
-        await asyncio.sleep(FRAME_S)
+async def well_behaved(app: Any) -> MoshiClient:
+    client = MoshiClient(app)
+    await client.say("golf", 70)
     await asyncio.sleep(1)  # the last is still to be answered
-    await socket.leave()
-    return socket
+    await client.leave()
+    return client
 
 
 @pytest.mark.parametrize(("url", "seed"), [("/v1/realtime", 1), ("/api/chat?events=1", 2)])
@@ -138,9 +130,9 @@ async def test_broken_messages_harm_nobody(
     caplog.set_level(logging.ERROR)
     make = realtime_message if "realtime" in url else chat_messages()
     async with app_of(checkpoint, limits=LIMITS) as (server, app), asyncio.timeout(600):
-        good, (_, attackers) = await asyncio.gather(well_behaved(app, 70), attack(app, url, make, random.Random(seed)))
+        good, attackers = await asyncio.gather(well_behaved(app), attack(app, url, make, seed))
         await until(lambda: not server.sessions)
-    assert sum(each[0] == 1 for each in good.received if isinstance(each, bytes)) == 70  # a frame for each
+    assert len(good.select_kind(1)) == 70  # a frame for each
     assert all(each.over.exception() is None for each in attackers)
     assert all(each.accepted is not None for each in attackers)
     assert {each.closed[0] for each in attackers if each.closed} <= {1001, 1008}

@@ -2,11 +2,8 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -16,26 +13,14 @@ from starlette.types import ASGIApp
 from data_schemas.config.serving import RecordConfig
 from kame_model.checkpoint.load import Checkpoint
 from kame_model.serve.parts import build_parts
-from kame_model.serve.server import KameServer
 from kame_model.serve.session.recordings import RecordingFacts, Recordings
+from kame_model.serve.web.access import make_consent_word
 from tests.support.inline_threads import InlineThreads
-from tests.support.served import AsgiSocket, app_of, http_client
+from tests.support.served import AsgiSocket, app_of, http_client, recording_app
 from tests.support.serving import doubles, serve_config, until
 
 pytestmark = [pytest.mark.looptime, pytest.mark.full]
 NOTICE = "What you say is kept for thirty days."
-
-
-@asynccontextmanager
-async def recording(
-    checkpoint: Checkpoint, folder: Path, notice: str = NOTICE, **changes: Any
-) -> AsyncIterator[tuple[KameServer, ASGIApp]]:
-    config = RecordConfig(folder=str(folder), notice=notice)
-    about = RecordingFacts(checkpoint="tiny", recogniser="double", notice=notice)
-    recordings = Recordings(config, about, thread=InlineThreads())
-    async with app_of(checkpoint, doubles(recordings=recordings), record=config, **changes) as (server, app):
-        yield server, app
-    await recordings.aclose()
 
 
 async def consent_of(app: ASGIApp) -> str:
@@ -47,11 +32,11 @@ async def consent_of(app: ASGIApp) -> str:
 
 
 @pytest.mark.parametrize("path", ["/api/chat", "/v1/realtime"])
-@pytest.mark.parametrize("said", ["yes", "0123456789abcdef"])
+@pytest.mark.parametrize("said", ["yes", "0123456789abcdef", make_consent_word("Of another notice.")])
 async def test_who_does_not_name_the_notice_is_not_let_in_and_told_how(
     checkpoint: Checkpoint, tmp_path: Path, path: str, said: str
 ) -> None:
-    async with recording(checkpoint, tmp_path) as (server, app):
+    async with recording_app(checkpoint, tmp_path, NOTICE) as (server, app):
         socket = AsgiSocket(app, f"{path}?record={said}")
         await socket.over
         assert not server.sessions
@@ -60,9 +45,7 @@ async def test_who_does_not_name_the_notice_is_not_let_in_and_told_how(
     assert "record_consent" in socket.answer["error"]["message"]
 
 
-async def test_a_server_that_records_no_more_keeps_its_word_on_what_it_has(
-    checkpoint: Checkpoint, tmp_path: Path
-) -> None:
+async def test_a_server_that_records_no_more_keeps_its_word_on_the_rest(checkpoint: Checkpoint, tmp_path: Path) -> None:
     """Nobody new is recorded, and what there is goes in its time, or when its caller says so."""
     config = RecordConfig(folder=str(tmp_path), notice=NOTICE, keep_days=30, enabled=False)
     for name, at in (("old", "2026-03-01T12:00:00+00:00"), ("new", "2026-04-20T12:00:00+00:00")):
@@ -106,16 +89,6 @@ async def test_a_server_that_records_no_more_deletes_what_is_old_as_it_is_put_to
         assert new.exists()
 
 
-async def test_another_notice_needs_another_consent(checkpoint: Checkpoint, tmp_path: Path) -> None:
-    async with recording(checkpoint, tmp_path) as (_, app):
-        consent = await consent_of(app)
-    assert len(consent) >= 16
-    async with recording(checkpoint, tmp_path, notice="Now it is kept for ever.") as (_, app):
-        socket = AsgiSocket(app, f"/api/chat?record={consent}")
-        await socket.over
-    assert socket.answer["error"]["code"] == "consent"
-
-
 async def told_first(app: ASGIApp, url: str, n_messages: int) -> AsgiSocket:
     """A socket that has been told so much, and has left: one at a time, for a machine may be too slow for two."""
     socket = AsgiSocket(app, url)
@@ -127,7 +100,7 @@ async def told_first(app: ASGIApp, url: str, n_messages: int) -> AsgiSocket:
 @pytest.mark.parametrize("as_text", [True, False])
 async def test_clients_of_moshi_read_the_notice_first(checkpoint: Checkpoint, tmp_path: Path, as_text: bool) -> None:
     care = {"notice": "A machine speaks.", "notice_as_text": as_text}
-    async with recording(checkpoint, tmp_path, care=care) as (_, app):
+    async with recording_app(checkpoint, tmp_path, NOTICE, care=care) as (_, app):
         socket = await told_first(app, f"/api/chat?record={await consent_of(app)}", 2)
         not_recorded = await told_first(app, "/api/chat", 1)
     text = NOTICE.encode()
@@ -136,7 +109,7 @@ async def test_clients_of_moshi_read_the_notice_first(checkpoint: Checkpoint, tm
 
 
 async def test_events_and_the_realtime_protocol_tell_the_notice_first(checkpoint: Checkpoint, tmp_path: Path) -> None:
-    async with recording(checkpoint, tmp_path) as (_, app):
+    async with recording_app(checkpoint, tmp_path, NOTICE) as (_, app):
         query = f"record={await consent_of(app)}"
         moshi = await told_first(app, f"/api/chat?events=1&{query}", 2)
         realtime = await told_first(app, f"/v1/realtime?{query}", 1)

@@ -15,18 +15,15 @@ from schemathesis import GenerationMode
 from schemathesis.core.result import Ok
 
 from backends.chat.live import LiveUsage
-from data_schemas.config.serving import RecordConfig
 from data_schemas.units import FRAME_S
 from kame_model.checkpoint.load import Checkpoint
 from kame_model.serve.oracle.prompts import load_prompt
 from kame_model.serve.server import KameServer
-from kame_model.serve.session.recordings import RecordingFacts, Recordings
 from kame_model.serve.web.access import make_consent_word
 from kame_model.serve.web.app import create_app
 from kame_model.serve.web.metrics import Metrics
-from tests.support.inline_threads import InlineThreads
 from tests.support.realtime_protocol import of_type, say
-from tests.support.served import AsgiSocket, app_of, http_client, served
+from tests.support.served import AsgiSocket, app_of, http_client, recording_app, served
 from tests.support.serving import Client, RepeatingChat, doubles, inline, saying, serve_config, until
 
 pytestmark = [pytest.mark.full]
@@ -46,14 +43,8 @@ async def test_a_caller_sees_and_changes_its_own_sessions_alone(checkpoint: Chec
     async with app_of(checkpoint) as (server, app), http_client(app) as me, http_client(app, "192.0.2.2") as somebody:
         socket, session_id = await session_of(app, server)
         shown = (await me.get(f"/v1/sessions/{session_id}")).json()
-        assert shown == {
-            "id": session_id,
-            "mode": "tandem",
-            "back_end": "default",
-            "model": "",
-            "is_recorded": False,
-            "time_s": 0.0,
-        }
+        is_so = {"mode": "tandem", "back_end": "default", "model": "", "is_recorded": False, "time_s": 0.0}
+        assert shown == {"id": session_id, **is_so}
         changed = await me.patch(f"/v1/sessions/{session_id}", json={"mode": "direct"})
         assert changed.json()["mode"] == server.sessions[session_id].mode == "direct"
         assert (await somebody.get(f"/v1/sessions/{session_id}")).status_code == 404
@@ -69,48 +60,41 @@ async def test_a_caller_sees_and_changes_its_own_sessions_alone(checkpoint: Chec
 
 
 @pytest.mark.looptime
-async def test_readiness_follows_the_server(checkpoint: Checkpoint) -> None:
-    async with app_of(checkpoint, limits={"max_sessions": 1}) as (server, app), http_client(app) as client:
+async def test_readiness_is_whether_a_caller_is_let_in_and_asking_counts_for_nothing(checkpoint: Checkpoint) -> None:
+    async with app_of(checkpoint, limits={"max_sessions": 2}) as (server, app), http_client(app) as client:
+
+        async def unready() -> tuple[int, str, bool]:
+            told = await client.get("/readyz")
+            return told.status_code, told.json()["error"]["code"], "retry-after" in told.headers
+
+        async def refusal(query: str = "") -> Any:
+            return (await client.get(f"/v1/about{query}")).json()["refusal"]
+
         assert (await client.get("/healthz")).json() == {"status": "ok"}
         assert (await client.get("/readyz")).status_code == 200
-        socket, _ = await session_of(app, server)
-        full = await client.get("/readyz")
-        assert (full.status_code, full.json()["error"]["code"]) == (503, "full")
-        assert full.headers["retry-after"]
-        await socket.leave()
-        await server.drain()
-        assert (await client.get("/readyz")).json()["error"]["code"] == "draining"
-        assert (await client.get("/healthz")).status_code == 200
-
-
-@pytest.mark.looptime
-async def test_readiness_is_whether_a_caller_is_let_in_and_asking_counts_for_nothing(checkpoint: Checkpoint) -> None:
-    async with app_of(checkpoint) as (server, app), http_client(app) as client:
-        socket, _ = await session_of(app, server)
+        server.meter.set_idle_times({1: 0.1, 4: 0.4})  # too slow for one caller, who is let in all the same
+        assert (await unready())[:2] == (503, "too_slow")
+        assert "kame_ready 0.0" in (await client.get("/metrics")).text
+        assert await refusal() is None
+        sockets = [(await session_of(app, server))[0]]
         server.meter.set_idle_times({1: 0.05, 4: 0.2})  # a device that keeps the time of one caller
-        busy = await client.get("/readyz")
-        assert (busy.status_code, busy.json()["error"]["code"]) == (503, "busy")
-        assert busy.headers["retry-after"]
-        told = (await client.get("/v1/about")).json()["refusal"]
+        assert await unready() == (503, "busy", True)
+        told = await refusal()
         assert (told["code"], "no time for another caller" in told["message"]) == ("busy", True)
-        assert (await client.get("/v1/about?mode=cascade")).json()["refusal"] is None  # takes no time of the device
+        assert await refusal("?mode=cascade") is None  # takes no time of the device
         assert (await client.get("/v1/about?mode=loud")).status_code == 422
-        assert "kame_ready 0.0" in (await client.get("/metrics")).text
-        assert (server.admission.n_refused, "kame_denied_total{" in (await client.get("/metrics")).text) == ({}, False)
-        await socket.leave()
+        figures = (await client.get("/metrics")).text
+        assert ("kame_ready 0.0" in figures, "kame_denied_total{" in figures) == (True, False)
+        assert server.admission.n_refused == {}
+        server.meter.set_idle_times({})
         assert (await client.get("/readyz")).status_code == 200
-
-
-@pytest.mark.looptime
-async def test_a_machine_too_slow_for_one_caller_is_not_ready_and_keeps_nobody_out(checkpoint: Checkpoint) -> None:
-    async with app_of(checkpoint) as (server, app), http_client(app) as client:
-        server.meter.set_idle_times({1: 0.1, 4: 0.4})
-        slow = await client.get("/readyz")
-        assert (slow.status_code, slow.json()["error"]["code"]) == (503, "too_slow")
-        assert "kame_ready 0.0" in (await client.get("/metrics")).text
-        assert (await client.get("/v1/about")).json()["refusal"] is None
-        socket, _ = await session_of(app, server)
-        await socket.leave()
+        sockets.append((await session_of(app, server))[0])
+        assert await unready() == (503, "full", True)
+        for socket in sockets:
+            await socket.leave()
+        await server.drain()
+        assert (await unready())[1] == "draining"
+        assert (await client.get("/healthz")).status_code == 200
 
 
 @pytest.mark.looptime
@@ -192,14 +176,8 @@ async def test_a_recording_is_deleted_by_who_knows_its_session(
     checkpoint: Checkpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = tmp_path / "recordings"
-    config = RecordConfig(folder=str(folder))
-    recordings = Recordings(
-        config, RecordingFacts(checkpoint="tiny", recogniser="double", notice=""), thread=InlineThreads()
-    )
-    async with (
-        app_of(checkpoint, doubles(recordings=recordings), record=config) as (server, app),
-        http_client(app) as me,
-    ):
+    async with recording_app(checkpoint, folder) as (server, app), http_client(app) as me:
+        assert server.recordings is not None
         assert (await me.get("/v1/about")).json()["records"] is True
         socket, session_id = await session_of(app, server)
         for _ in range(3):
@@ -209,14 +187,13 @@ async def test_a_recording_is_deleted_by_who_knows_its_session(
         await until(lambda: any(folder.glob("*.parquet")))
         assert (await me.delete("/v1/recordings/somebody")).status_code == 404
         with monkeypatch.context() as broken:
-            broken.setattr(recordings.store.fs, "rm_file", refuse)
+            broken.setattr(server.recordings.store.fs, "rm_file", refuse)
             failed = await me.delete(f"/v1/recordings/{session_id}")
         assert (failed.status_code, any(folder.glob("*.parquet"))) == (500, True)
         assert "could not be deleted" in failed.text
         assert (await me.delete(f"/v1/recordings/{session_id}")).status_code == 204
         assert not any(folder.glob("*.parquet"))
         assert (await me.delete(f"/v1/recordings/{session_id}")).status_code == 404
-    await recordings.aclose()
 
 
 @pytest.mark.looptime

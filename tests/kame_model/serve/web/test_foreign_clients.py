@@ -4,8 +4,9 @@ import asyncio
 import base64
 import sys
 import types
-from collections.abc import AsyncIterator, Callable, Iterator
-from typing import Any, cast
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+from unittest.mock import MagicMock, Mock
 
 import aiohttp
 import numpy as np
@@ -29,70 +30,40 @@ async def at(checkpoint: Checkpoint, monkeypatch: pytest.MonkeyPatch) -> AsyncIt
         yield running
 
 
-class SoundDevice:
-    """A sound device of `sounddevice`'s form that is asked by the test when it has sound or wants some."""
-
-    def __init__(self, callback: Callable[..., None], blocksize: int, **_: Any) -> None:
-        self.callback, self.blocksize = callback, blocksize
-
-    def __enter__(self) -> "SoundDevice":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """Nothing is open."""
-
-
 @pytest.fixture
-def sound_device(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    device = types.ModuleType("sounddevice")
-    device.InputStream = device.OutputStream = SoundDevice  # type: ignore[attr-defined]
+def sound_device(monkeypatch: pytest.MonkeyPatch) -> Iterator[MagicMock]:
+    """A module `sounddevice` of which the test calls the callbacks."""
+    device = MagicMock()
     monkeypatch.setitem(sys.modules, "sounddevice", device)
     monkeypatch.delitem(sys.modules, "moshi.client", raising=False)
-    yield
+    yield device
     sys.modules.pop("moshi.client", None)
 
 
-class Printed:
-    """Moshi's printer, kept."""
-
-    def __init__(self) -> None:
-        self.tokens: list[str] = []
-        self.logged: list[tuple[str, str]] = []
-
-    def print_token(self, token: str) -> None:
-        self.tokens.append(token)
-
-    def log(self, level: str, message: str) -> None:
-        self.logged.append((level, message))
-
-    def print_pending(self) -> None: ...
-
-    def print_lag(self) -> None: ...
-
-
-async def test_moshis_client_in_a_terminal(at: Served, sound_device: None) -> None:
+async def test_moshis_client_in_a_terminal(at: Served, sound_device: MagicMock) -> None:
     from moshi import client
 
-    printed, heard = Printed(), []
+    printed, heard = Mock(), []
     async with (
         aiohttp.ClientSession() as http,
         http.ws_connect(f"ws://{at.place}/api/chat?token=s3cret") as socket,
     ):
-        connection = client.Connection(cast(Any, printed), socket, asyncio.get_running_loop())
+        connection = client.Connection(printed, socket, asyncio.get_running_loop())
         running = asyncio.create_task(connection.run())
         for _ in range(25):
-            connection._in_stream.callback(saying("alpha")[:, None], FRAME_N_SAMPLES, None, None)
+            sound_device.InputStream.call_args.kwargs["callback"](saying("alpha")[:, None], FRAME_N_SAMPLES, None, None)
             await asyncio.sleep(FRAME_S)
         while not connection._output_queue.empty():
             out = np.zeros((FRAME_N_SAMPLES, 1), np.float32)
-            connection._out_stream.callback(out, FRAME_N_SAMPLES, None, None)
+            sound_device.OutputStream.call_args.kwargs["callback"](out, FRAME_N_SAMPLES, None, None)
             heard.append(out)
         await socket.close()
         await running
     assert len(heard) >= 12
     assert any(each.any() for each in heard)
-    assert "".join(printed.tokens).strip()
-    assert [entry for entry in printed.logged if entry[0] != "info"] == [("warning", "unknown message kind 0")]
+    assert "".join(call.args[0] for call in printed.print_token.call_args_list).strip()
+    logged = [call.args for call in printed.log.call_args_list]
+    assert [entry for entry in logged if entry[0] != "info"] == [("warning", "unknown message kind 0")]
 
 
 async def test_moshis_client_in_a_page(at: Served, monkeypatch: pytest.MonkeyPatch) -> None:

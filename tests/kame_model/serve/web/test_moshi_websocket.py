@@ -19,9 +19,7 @@ from tests.support.serving import RepeatingChat, doubles, saying, until
 pytestmark = [pytest.mark.looptime, pytest.mark.full]
 
 
-async def test_a_frame_is_said_for_each_one_heard_and_nothing_is_sent_that_was_not_asked_for(
-    checkpoint: Checkpoint,
-) -> None:
+async def test_a_frame_is_said_for_each_one_heard_and_nothing_else_is_sent(checkpoint: Checkpoint) -> None:
     async with app_of(checkpoint) as (server, app):
         talker = MoshiClient(app)
         await talker.say("alpha", 30)
@@ -86,18 +84,9 @@ async def test_events_are_told_and_wishes_are_done_where_they_were_asked_for(che
 async def test_messages_of_other_kinds_are_passed_over(checkpoint: Checkpoint) -> None:
     async with app_of(checkpoint) as (_, app):
         talker = MoshiClient(app)
-        for strange in (
-            b"",
-            b"\x00",
-            b"\x02hello",
-            b"\x03",
-            b"\x03\x01",
-            b"\x06",
-            b"\xff\xff",
-            "text",
-            b'\x04{"mode":"x"}',
-        ):
-            talker.send(strange)
+        strange = (b"", b"\x00", b"\x02hello", b"\x03", b"\x03\x01", b"\x06", b"\xff\xff", "text", b'\x04{"mode":"x"}')
+        for each in strange:
+            talker.send(each)
         await talker.say("bravo", 5)
         assert talker.closed is None
         await talker.leave()
@@ -124,9 +113,7 @@ async def test_a_long_prompt_comes_in_the_first_message(checkpoint: Checkpoint, 
     assert talker.select_kind(5) == []
 
 
-async def test_a_first_message_that_cannot_be_done_is_told_and_later_ones_are_passed_over(
-    checkpoint: Checkpoint,
-) -> None:
+async def test_a_first_message_that_cannot_be_done_is_told_and_later_ones_are_not(checkpoint: Checkpoint) -> None:
     async with app_of(checkpoint) as (server, app):
         talker = MoshiClient(app)
         talker.send(b"\x04" + json.dumps({"prompt": 2 * LONG}).encode())
@@ -168,9 +155,7 @@ def ogg_checksum(page: bytearray) -> int:
     [(b"\x01garbage" * 50, "not Opus"), (b"\x01" + opus_bomb(), "audio in one message")],
     ids=["garbage", "bomb"],
 )
-async def test_what_is_no_microphone_ends_its_own_session_alone(
-    checkpoint: Checkpoint, message: bytes, reason: str
-) -> None:
+async def test_what_is_no_microphone_ends_its_own_session(checkpoint: Checkpoint, message: bytes, reason: str) -> None:
     async with app_of(checkpoint) as (server, app):
         other = MoshiClient(app)
         bad = AsgiSocket(app, "/api/chat?events=1")
@@ -199,9 +184,7 @@ async def test_too_many_messages_end_the_session(checkpoint: Checkpoint) -> None
     assert socket.closed == (1008, "more than 50 messages in a second")
 
 
-async def test_a_client_that_takes_nothing_is_let_go_and_slows_nobody(
-    checkpoint: Checkpoint, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_who_takes_nothing_goes_and_slows_nobody(checkpoint: Checkpoint, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(client_websocket, "SEND_TIMEOUT_S", 2.0)
     async with app_of(checkpoint, limits={"max_sessions": 2, "max_unsent_s": 0.4}) as (server, app):
         stuck, other = MoshiClient(app), MoshiClient(app)
@@ -218,16 +201,6 @@ async def test_a_client_that_takes_nothing_is_let_go_and_slows_nobody(
     assert stuck.closed == (1008, "the client does not read its messages")
 
 
-async def test_the_end_is_told_with_its_reason(checkpoint: Checkpoint) -> None:
-    async with app_of(checkpoint, limits={"max_sessions": 4, "idle_s": 5.0}) as (server, app):
-        socket = AsgiSocket(app, "/api/chat?events=1")
-        await until(lambda: not socket.over.done() and bool(server.sessions))
-        await socket.over
-    assert socket.closed is not None
-    assert "no audio arrived for 5 s" in socket.closed[1]
-    assert b'"ended"' in socket.received[-1]
-
-
 async def test_pages_without_sound_keep_nobodys_place(checkpoint: Checkpoint) -> None:
     async with app_of(checkpoint, limits={"max_sessions": 4, "idle_s": 5.0}) as (_, app):
         socket = AsgiSocket(app, "/api/chat?events=1")
@@ -241,6 +214,7 @@ async def test_pages_without_sound_keep_nobodys_place(checkpoint: Checkpoint) ->
         await socket.over
     assert socket.closed is not None
     assert "no audio arrived for 5 s" in socket.closed[1]
+    assert b'"ended"' in socket.received[-1]
 
 
 @pytest.mark.parametrize(
@@ -250,6 +224,7 @@ async def test_pages_without_sound_keep_nobodys_place(checkpoint: Checkpoint) ->
         ("/api/chat", {"origin": "http://evil.example", "host": "evil.example"}, 421, "host"),
         ("/api/chat?mode=loud", {}, 400, "not_possible"),
         ("/api/chat?back_end=nobody", {}, 400, "not_possible"),
+        ("/api/chat?model=gpt-9", {}, 400, "not_possible"),
         ("/api/chat?prompt=../../etc/passwd", {}, 400, "not_possible"),
         ("/api/chat?record=yes", {}, 400, "not_possible"),
         ("/v1/realtime?record=yes", {}, 400, "not_possible"),
@@ -264,19 +239,6 @@ async def test_who_is_not_let_in_is_told_why(
         assert server.sessions == {}
     assert (socket.status, socket.answer["error"]["code"]) == (status, code)
     assert socket.accepted is None
-
-
-async def test_the_token_is_asked_for(checkpoint: Checkpoint, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("KAME_SERVE_TOKEN", "s3cret")
-    async with app_of(checkpoint) as (_, app):
-        refused = AsgiSocket(app, "/api/chat?token=wrong")
-        await refused.over
-        assert (refused.status, refused.answer["error"]["code"]) == (401, "token")
-        page = AsgiSocket(app, "/v1/realtime", {"sec-websocket-protocol": "realtime, openai-insecure-api-key.s3cret"})
-        await until(lambda: page.accepted is not None)
-        assert page.accepted is not None
-        assert page.accepted["subprotocol"] == "realtime"
-        await page.leave()
 
 
 async def test_a_full_server_says_so_and_one_address_cannot_fill_it(checkpoint: Checkpoint) -> None:

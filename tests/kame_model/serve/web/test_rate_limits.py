@@ -94,12 +94,16 @@ async def test_a_file_sent_at_once_is_heard_whole_and_in_its_own_time() -> None:
         assert given_on[-1] <= (BURST_S + at_s * CATCH_UP) * RATE_HZ + 1
 
 
-async def test_too_much_that_waits_is_not_taken() -> None:
+async def test_too_much_that_waits_is_not_taken_and_what_is_forgotten_whole_is_followed_by_nothing() -> None:
+    done: list[int] = []
     async with pacing(Ear()) as pacer:
         assert pacer.put(counting(29 * RATE_HZ))
         assert not pacer.put(counting(2 * RATE_HZ))
+        pacer.call_when_sent(lambda: done.append(1))
         pacer.clear()
         assert pacer.put(counting(2 * RATE_HZ))
+        await asyncio.sleep(3)
+    assert done == []
 
 
 async def test_what_is_to_be_done_behind_sound_is_done_behind_exactly_that() -> None:
@@ -119,30 +123,6 @@ async def test_what_is_to_be_done_behind_sound_is_done_behind_exactly_that() -> 
     assert done[1:] == [("10000", 10_000), ("1", 10_001), ("30000", 40_001)]
     assert pacer.n_over == pacer.n_put == 40_101
     assert ear.sound[40_001:].max() == 0
-
-
-async def test_what_is_to_be_done_behind_late_sound_is_done_though_it_is_dropped() -> None:
-    ear, sound, done = Ear(), counting(30 * RATE_HZ), list[int]()
-    async with pacing(ear) as pacer:
-        at = await live(pacer, sound, 0, 3)
-        await asyncio.sleep(6)
-        for n_s in (1, 5):
-            pacer.put(sound[at : at + n_s * RATE_HZ])
-            at += n_s * RATE_HZ
-            pacer.call_when_sent(lambda n_s=n_s: done.append(n_s))  # type: ignore[misc]
-        await asyncio.sleep(2)
-    assert ear.n_lost > 50
-    assert done == [1, 5]
-
-
-async def test_what_is_forgotten_whole_is_followed_by_nothing() -> None:
-    done: list[int] = []
-    async with pacing(Ear()) as pacer:
-        pacer.put(counting(RATE_HZ))
-        pacer.call_when_sent(lambda: done.append(1))
-        pacer.clear()
-        await asyncio.sleep(3)
-    assert done == []
 
 
 async def test_a_client_that_says_nothing_is_silent_in_real_time() -> None:
@@ -196,13 +176,14 @@ def behind_s(ear: Ear, sent: int) -> float:
 
 @pytest.mark.parametrize("packet", [PACKET, 5 * PACKET, RATE_HZ, 10 * RATE_HZ])
 async def test_after_a_stall_late_sound_is_dropped_for_the_silence_that_was_made(packet: int) -> None:
-    ear, sound = Ear(), counting(30 * RATE_HZ)
+    ear, sound, done = Ear(), counting(30 * RATE_HZ), list[int]()
     async with pacing(ear) as pacer:
         at = await live(pacer, sound, 0, 3)
         await asyncio.sleep(6)
         late = sound[at : at + 6 * RATE_HZ]
         for start in range(0, len(late), packet):
             assert pacer.put(late[start : start + packet])
+            pacer.call_when_sent(lambda start=start: done.append(start))  # type: ignore[misc]
         at += len(late)
         at = await live(pacer, sound, at, 1)
         assert behind_s(ear, at) <= BACKLOG_S
@@ -211,6 +192,7 @@ async def test_after_a_stall_late_sound_is_dropped_for_the_silence_that_was_made
     assert ear.n_lost * 0.08 == pytest.approx(6 - BACKLOG_S, abs=0.2)
     n_heard = int((ear.sound > 0).sum())
     assert n_heard + ear.n_lost * 1_920 == at  # all that was sent was heard, or told as lost
+    assert done == [*range(0, len(late), packet)], "what is to be done behind dropped sound is done too"
 
 
 async def test_late_sound_that_trickles_in_is_dropped_too() -> None:

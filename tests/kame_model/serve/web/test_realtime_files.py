@@ -1,7 +1,4 @@
-"""Sound that does not come in real time, on a simulated clock.
-
-OpenAI's way with a file (all of it appended at once, committed, and a response asked for), and stalled networks.
-"""
+"""Sound that does not come in real time: files that are appended at once and committed, and stalled networks."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Mapping
@@ -15,7 +12,7 @@ from kame_model.checkpoint.load import Checkpoint
 from kame_model.frames.ids import PADDING_ID
 from kame_model.serve.device.engine import Engine, FrameIn, FrameOut, RunInThread
 from kame_model.serve.web.realtime_events import WAIT_N_FRAMES
-from tests.support.realtime_protocol import append, checked, of_type, say
+from tests.support.realtime_protocol import append, checked, of_type, realtime, say
 from tests.support.served import AsgiSocket, app_of
 from tests.support.serving import RepeatingChat, doubles, said_in, saying
 
@@ -78,12 +75,10 @@ async def told_of(
 ) -> AsgiSocket:
     """What a client is told that sends these messages at once and then listens."""
     thinker = Thinker(gap_s=3.0 if mode == "cascade" else 0.1)
-    async with app_of(checkpoint, parts=doubles(thinker), mode=mode, cycle=CYCLE) as (_, app):
-        socket = AsgiSocket(app, "/v1/realtime")
+    async with realtime(checkpoint, parts=doubles(thinker), mode=mode, cycle=CYCLE) as (_, socket):
         for message in messages:
             socket.send(message)
         await asyncio.sleep(for_s)
-        await socket.leave()
     checked(socket.events)
     return socket
 
@@ -141,35 +136,23 @@ async def test_what_is_cleared_is_what_has_not_been_committed(checkpoint: Checkp
     assert codes(socket) == []
 
 
-async def test_a_response_of_the_cascade_outlasts_the_pauses_of_its_answer(checkpoint: Checkpoint) -> None:
-    socket = await told_of(checkpoint, append(np.concatenate([saying("alpha", 8), saying(None, 10)])))
-    (done,) = of_type(socket, "response.done")
-    assert done["response"]["output"][0]["content"][0]["transcript"].split() == ["Bravo.", "Charlie.", "Delta."]
-
-
-async def test_a_response_of_the_cascade_that_is_cancelled_does_not_come_back_after_a_pause(
-    checkpoint: Checkpoint,
-) -> None:
-    async with app_of(checkpoint, parts=doubles(Thinker(gap_s=3.0)), mode="cascade", cycle=CYCLE) as (_, app):
-        socket = AsgiSocket(app, "/v1/realtime")
+async def test_a_response_of_the_cascade_that_is_cancelled_does_not_come_back(checkpoint: Checkpoint) -> None:
+    async with realtime(checkpoint, parts=doubles(Thinker(gap_s=3.0)), mode="cascade", cycle=CYCLE) as (_, socket):
         await say(socket, "alpha", 8)
         await say(socket, None, round(6.0 / FRAME_S))
         assert of_type(socket, AUDIO)
         socket.send({"type": "response.cancel"})
         await say(socket, None, round(15.0 / FRAME_S))
-        await socket.leave()
     (done,) = of_type(socket, "response.done")
     assert done["response"]["status"] == "cancelled"
 
 
 async def test_who_speaks_in_ends_the_response_of_a_cascade(checkpoint: Checkpoint) -> None:
-    async with app_of(checkpoint, parts=doubles(Thinker(gap_s=3.0)), mode="cascade", cycle=CYCLE) as (_, app):
-        socket = AsgiSocket(app, "/v1/realtime")
+    async with realtime(checkpoint, parts=doubles(Thinker(gap_s=3.0)), mode="cascade", cycle=CYCLE) as (_, socket):
         await say(socket, "alpha", 8)
         await say(socket, None, round(5.5 / FRAME_S))
         await say(socket, "bravo", 8)
         await say(socket, None, round(15.0 / FRAME_S))
-        await socket.leave()
     first, second = checked(of_type(socket, "response.done"))
     assert first["response"]["status_details"] == {"type": "cancelled", "reason": "turn_detected"}
     assert second["response"]["status"] == "completed"
