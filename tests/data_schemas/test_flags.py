@@ -40,10 +40,12 @@ def test_people_who_flag_at_once_lose_no_flag(store: Store) -> None:
     assert len(read_flagged(store)) == 24
 
 
-def test_a_file_with_another_line_is_not_written_over(store: Store) -> None:
-    store.write_bytes(FLAGS, b"not a flag\n")
-    with pytest.raises(DatasetError, match="Line 1"):
+@pytest.mark.parametrize("line", [b"not a flag\n", b'{"reason": "c"}\n'])
+def test_a_file_with_another_line_is_not_written_over(store: Store, line: bytes) -> None:
+    whole = b'{"dialogue_id": "x-v0", "reason": "b"}\n' + line
+    store.write_bytes(FLAGS, whole)
+    with pytest.raises(DatasetError, match=r"Line 2 of flags\.jsonl"):
         set_flag(store, "a-v0", "hiss")
-    with pytest.raises(DatasetError, match="Line 1"):
+    with pytest.raises(DatasetError, match="Line 2"):
         clear_flag(store, "a-v0")
-    assert store.read_bytes(FLAGS) == b"not a flag\n"
+    assert store.read_bytes(FLAGS) == whole

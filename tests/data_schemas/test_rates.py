@@ -21,15 +21,21 @@ from data_schemas.rates import (
 
 def rates_of(seconds: float, *, is_reference: bool = False, device: str = "cpu") -> Rates:
     origin = Origin(day="2026-11-23", machine="a machine", is_reference=is_reference)
-    return Rates(
-        origin=origin, costs=[Cost(step="tts", engine="piper", device=device, per="speech_s", seconds=seconds)]
-    )
+    cost = Cost(step="tts", engine="piper", device=device, per="speech_s", seconds=seconds)
+    return Rates(origin=origin, costs=[cost])
 
 
-def test_what_is_written_is_read_again(tmp_path: Path) -> None:
+def test_what_is_written_is_read_again_and_a_field_that_does_not_hold_is_told_in_one_line(tmp_path: Path) -> None:
     file = tmp_path / "rates.yaml"
     file.write_text(format_rates(rates_of(0.25)), encoding="utf-8")
     assert read_rates(file) == rates_of(0.25)
+    file = tmp_path / "mine.yaml"
+    file.write_text("origin: {day: x, machine: y}\ncosts: [{step: tts, per: speech_s, seconds: -1}]", encoding="utf-8")
+    with pytest.raises(ConfigError) as told:
+        read_rates(file)
+    assert told.value.what == (
+        f"{file} is not a valid rates file: costs.0.seconds: Input should be greater than or equal to 0."
+    )
 
 
 def test_own_rates_come_before_the_reference_machines() -> None:
@@ -42,10 +48,13 @@ def test_own_rates_come_before_the_reference_machines() -> None:
     assert marked.basis.startswith("reference machine")
 
 
-def test_a_gpu_is_found_by_a_part_of_its_name_and_another_is_unknown() -> None:
+def test_a_gpu_is_found_by_whole_words_of_its_name_and_another_is_unknown() -> None:
+    assert is_device("a100", "NVIDIA A100-SXM4-80GB")
+    assert not is_device("cpu", "cpus")
     book = RateBook([rates_of(0.5, device="H200")])
     assert estimate_step_time(book, "", "", "tts", "piper", "NVIDIA H200", 10).value == 5
-    for step, engine, device in (("tts", "piper", "A100"), ("tts", "kokoro", "H200"), ("script", "piper", "H200")):
+    others = ("tts", "piper", "GH200 480GB"), ("tts", "kokoro", "H200"), ("script", "piper", "H200")
+    for step, engine, device in others:
         figure = estimate_step_time(book, "", "", step, engine, device, 10)
         assert figure.value is None
         assert "was not measured" in figure.basis
@@ -57,25 +66,6 @@ def test_a_sum_with_something_unknown_is_unknown_and_says_what() -> None:
     missing = sum_figures("all", "", "all", [known, make_unknown("x", "", "alignment", "s", "never measured")])
     assert missing.value is None
     assert "alignment" in missing.basis
-
-
-def test_a_field_that_does_not_hold_is_told_in_one_line(tmp_path: Path) -> None:
-    file = tmp_path / "mine.yaml"
-    file.write_text("origin: {day: x, machine: y}\ncosts: [{step: tts, per: speech_s, seconds: -1}]", encoding="utf-8")
-    with pytest.raises(ConfigError) as told:
-        read_rates(file)
-    assert told.value.what == (
-        f"{file} is not a valid rates file: costs.0.seconds: Input should be greater than or equal to 0."
-    )
-
-
-def test_a_device_is_found_by_whole_words_of_its_name() -> None:
-    assert is_device("H200", "NVIDIA H200 NVL")
-    assert is_device("a100", "NVIDIA A100-SXM4-80GB")
-    assert not is_device("H200", "NVIDIA GH200 480GB")
-    assert not is_device("cpu", "cpus")
-    book = RateBook([rates_of(0.5, device="H200")])
-    assert estimate_step_time(book, "", "", "tts", "piper", "GH200", 10).value is None
 
 
 @pytest.mark.parametrize("text", ["origin: {day: x}", "[", "origin: {on: x, machine: y}\ncosts: [{step: 3}]"])

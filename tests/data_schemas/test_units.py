@@ -1,6 +1,5 @@
 """Seconds, samples and frames turn into one another without loss, and into frames as kame_finetune has it."""
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -36,18 +35,8 @@ def test_the_two_roundings_to_frames_are_one_apart_at_most(time_s: float) -> Non
     assert abs(units.find_event_frame(time_s) - units.find_text_frame(time_s)) <= 1
 
 
-def test_a_frame_is_the_same_in_all_units() -> None:
-    assert units.seconds_to_samples(units.FRAME_S) == units.FRAME_N_SAMPLES
-    assert units.FRAMES_PER_S * units.FRAME_N_SAMPLES == units.SAMPLE_RATE_HZ
-
-
 @given(n_samples=st.integers(0, 10**9))
 def test_frames_cover_all_samples_and_no_frame_is_empty(n_samples: int) -> None:
     n_frames = units.count_covering_frames(n_samples)
     assert (n_frames - 1) * units.FRAME_N_SAMPLES < n_samples or (n_samples, n_frames) == (0, 0)
     assert n_samples <= n_frames * units.FRAME_N_SAMPLES
-
-
-@pytest.mark.parametrize(("n_samples", "n_frames"), [(0, 0), (1, 1), (1_920, 1), (1_921, 2)])
-def test_frames_at_the_edges(n_samples: int, n_frames: int) -> None:
-    assert units.count_covering_frames(n_samples) == n_frames

@@ -2,13 +2,14 @@
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
 from data_schemas.arrow import to_table
 from data_schemas.manifest import Counts, ShardEntry, make_manifest
 from data_schemas.records import AudioDialogue, Hearing, OracleEvent, OracleRow
-from data_schemas.store import Store
+from data_schemas.store import Store, Written
 from pipelines.figures import Figures, count_figures, list_tables
 from pipelines.run.publish import render_card
 from tests.support import mixed as made
@@ -19,15 +20,9 @@ PATH = "data/train.parquet"
 
 def hearing(n_words: int, n_errors: int, n_numbers: int = 0, n_heard: int = 0, n_takes: int = 1) -> Hearing:
     return Hearing(
-        text="what was heard",
-        n_words=n_words,
-        n_word_errors=n_errors,
-        n_numbers=n_numbers,
-        n_numbers_heard=n_heard,
-        n_names=1,
-        n_names_heard=1,
-        n_takes=n_takes,
-    )
+        text="what was heard", n_words=n_words, n_word_errors=n_errors, n_numbers=n_numbers, n_numbers_heard=n_heard,
+        n_names=1, n_names_heard=1, n_takes=n_takes,
+    )  # fmt: skip
 
 
 def row(dialogue_id: str, source: str, form: str, hearings: list[Hearing | None]) -> AudioDialogue:
@@ -37,12 +32,17 @@ def row(dialogue_id: str, source: str, form: str, hearings: list[Hearing | None]
     return replace(found, dialogue_id=dialogue_id, source=source, form=form)
 
 
+def entry_of(kind: Literal["data", "oracle"], n_rows: int, written: Written) -> ShardEntry:
+    return ShardEntry(
+        path=PATH, kind=kind, source="mine", split="train", oracle_version="default" if kind == "oracle" else None,
+        n_rows=n_rows, n_bytes=written.n_bytes, sha256=written.sha256,
+    )  # fmt: skip
+
+
 def counted(tmp_path: Path, rows: list[AudioDialogue]) -> tuple[Figures, str]:
     store = Store(str(tmp_path))
     written = store.write_table(PATH, to_table(rows, AudioDialogue))
-    entry = ShardEntry(
-        path=PATH, kind="data", source="mine", split="train", n_rows=len(rows), n_bytes=written.n_bytes, sha256="0" * 64
-    )
+    entry = entry_of("data", len(rows), written)
     figures = count_figures(store, [entry], "default")
     manifest = make_manifest([entry], Counts(dialogues=len(rows), audio_s=0.0, events=0, rejects=0), "default")
     return figures, render_card(manifest, figures)
@@ -62,18 +62,12 @@ def test_rates_are_sums_over_utterances_by_source_form_and_voice(tmp_path: Path)
     figures, card = counted(tmp_path, rows)
     head = "utterances", "retakes", "WER %", "numbers heard %", "names heard %"
     assert all(each.head[1:] == head for each in list_tables(figures) if each.key.startswith("heard-by"))
-    assert rows_of(figures, "heard-by-source") == [
-        ("gsm8k", 2, 2, 2.5, 100.0, 100.0),
-        ("mine", 2, 1, 8.33, 75.0, 100.0),
-    ]
-    assert rows_of(figures, "heard-by-form") == [
-        ("interruption", 1, 1, 20.0, 75.0, 100.0),
-        ("plain", 3, 2, 2.5, 100.0, 100.0),
-    ]
-    assert rows_of(figures, "heard-by-voice") == [
-        ("double_a", 2, 3, 8.0, 80.0, 100.0),
-        ("double_b", 2, 0, 4.0, 100.0, 100.0),
-    ]
+    by_source = [("gsm8k", 2, 2, 2.5, 100.0, 100.0), ("mine", 2, 1, 8.33, 75.0, 100.0)]
+    assert rows_of(figures, "heard-by-source") == by_source
+    by_form = [("interruption", 1, 1, 20.0, 75.0, 100.0), ("plain", 3, 2, 2.5, 100.0, 100.0)]
+    assert rows_of(figures, "heard-by-form") == by_form
+    by_voice = [("double_a", 2, 3, 8.0, 80.0, 100.0), ("double_b", 2, 0, 4.0, 100.0, 100.0)]
+    assert rows_of(figures, "heard-by-voice") == by_voice
     assert rows_of(figures, "dialogues-by-form") == [("interruption", 1, 33.3), ("plain", 2, 66.7)]
     assert "A recogniser (double) listened to 4 of 8 utterances" in card
     assert "| gsm8k | 2 | 2 | 2.5 | 100.0 | 100.0 |" in card
@@ -94,17 +88,10 @@ def test_each_engine_is_counted_once_a_dialogue_by_its_role(tmp_path: Path) -> N
     ]
     figures, card = counted(tmp_path, rows)
     assert rows_of(figures, "engines") == [
-        ("script", "made", 3),
-        ("wording", "wordy", 2),
-        ("speech", "double", 3),
-        ("listener", "double", 1),
-        ("listener", "nobody", 2),
-        ("aligner", "double", 3),
-    ]
+        ("script", "made", 3), ("wording", "wordy", 2), ("speech", "double", 3), ("listener", "double", 1),
+        ("listener", "nobody", 2), ("aligner", "double", 3),
+    ]  # fmt: skip
     assert "| aligner | double | 3 |" in card
-
-
-def test_the_engine_of_the_users_voices_has_a_role_of_its_own(tmp_path: Path) -> None:
     one = row("one", "mine", "plain", [])
     two = replace(one, provenance=replace(one.provenance, tts="piper; users by kokoro"))
     speech = [each for each in rows_of(counted(tmp_path, [one, two])[0], "engines") if "speech" in str(each[0])]
@@ -112,8 +99,8 @@ def test_the_engine_of_the_users_voices_has_a_role_of_its_own(tmp_path: Path) ->
 
 
 def by_model(found: AudioDialogue, turns: str) -> AudioDialogue:
-    method = f"{found.provenance.script_method}; {turns}"
-    return replace(found, provenance=replace(found.provenance, script_method=method))
+    by = found.provenance
+    return replace(found, provenance=replace(by, script_method=f"{by.script_method}; {turns}"))
 
 
 def test_answers_are_counted_by_the_model_that_gave_them(tmp_path: Path) -> None:
@@ -123,11 +110,7 @@ def test_answers_are_counted_by_the_model_that_gave_them(tmp_path: Path) -> None
     asked = oracle_row(answered(0, "big-2025-04-14"), answered(1, "small"), answered(2, "small", "shared"))
     rows = [replace(asked, model="big"), oracle_row(answered(0, None), event(1, t_s=1.0, r=1.0, text="So."))]
     store = Store(str(tmp_path))
-    written = store.write_table("oracles.parquet", to_table(rows, OracleRow))
-    entry = ShardEntry(
-        path="oracles.parquet", kind="oracle", source="mine", split="train", oracle_version="default", n_rows=2,
-        n_bytes=written.n_bytes, sha256="0" * 64,
-    )  # fmt: skip
+    entry = entry_of("oracle", len(rows), store.write_table(PATH, to_table(rows, OracleRow)))
     assert rows_of(count_figures(store, [entry], "default"), "answered-by") == [
         ("default", "", "not told", "no", 1),
         ("default", "big", "big-2025-04-14", "yes", 1),

@@ -22,14 +22,10 @@ def whispered(text: str, max_words: int = 30, *, is_cut: bool = False) -> list[s
 @pytest.mark.parametrize(
     ("said", "is_ended", "n_words"),
     [
-        ("It is far. It is", True, 5),
-        ("It is far. It is", False, 3),
-        ("It is far. It is very far.", True, 3),
-        ("It is far away from here. Yes.", True, 0),
-        ("It is", False, 0),
-        ("", True, 0),
+        ("It is far. It is", True, 5), ("It is far. It is", False, 3), ("It is far. It is very far.", True, 3),
+        ("It is far away from here. Yes.", True, 0), ("It is", False, 0), ("", True, 0),
     ],
-)
+)  # fmt: skip
 def test_of_an_answer_count_the_words_of_whole_sentences_that_fit(said: str, is_ended: bool, n_words: int) -> None:
     assert count_usable_words(said.split(), 5, is_ended=is_ended) == n_words
 
@@ -40,6 +36,7 @@ def test_whole_sentences_as_far_as_they_fit() -> None:
     stream = OracleTextFilter(30)
     stream.add_words(text)
     assert stream.is_over
+    assert len("".join(whispered("so it goes on and " * 20)).split()) == 30, "a first sentence that is too long"
 
 
 def test_the_first_sentence_leaves_word_by_word_and_later_ones_whole() -> None:
@@ -47,16 +44,9 @@ def test_the_first_sentence_leaves_word_by_word_and_later_ones_whole() -> None:
     assert left == ["The ", "liver ", "does. ", "", "", "", "It takes out much. ", "", "", "And so "]
 
 
-def test_a_first_sentence_that_is_too_long_ends_where_no_more_fits() -> None:
-    assert len("".join(whispered("so it goes on and " * 20)).split()) == 30
-
-
-def test_half_a_sentence_of_an_answer_that_was_cut_is_left_out() -> None:
+def test_half_a_sentence_of_an_answer_that_was_cut_is_left_out_and_what_is_nothing_else_is_unfit() -> None:
     assert "".join(whispered("The liver does. It takes out", is_cut=True)) == "The liver does. "
     assert "".join(whispered("The liver does. It takes out much.", is_cut=True)).endswith("much. ")
-
-
-def test_an_answer_that_was_cut_before_anything_left_is_unfit() -> None:
     stream = OracleTextFilter(30)
     assert stream.add_words("I'm") == ""
     with pytest.raises(UnusableAnswer, match="cut off"):
@@ -66,21 +56,15 @@ def test_an_answer_that_was_cut_before_anything_left_is_unfit() -> None:
 @pytest.mark.parametrize(
     "answer",
     [
-        "I'm sorry, but I cannot help with that.",
-        "I am very sorry, I do not have that.",
-        "Apologies, but there is nothing here to be said.",
-        "As an AI, I have no view of it.",
-        "I am just an AI and know nothing of this.",
-        "I cannot help you with such a question.",
-        "I won't answer that, for it is a trick.",
-        "I don't have enough information about this farm.",
-        "Please provide the rest of the question now.",
-        "Could you please repeat the question for me?",
-        "There is not enough information in it.",
-        "As a voice assistant, I have never seen one.",
+        "I'm sorry, but I cannot help with that.", "I am very sorry, I do not have that.",
+        "Apologies, but there is nothing here to be said.", "As an AI, I have no view of it.",
+        "I am just an AI and know nothing of this.", "I cannot help you with such a question.",
+        "I won't answer that, for it is a trick.", "I don't have enough information about this farm.",
+        "Please provide the rest of the question now.", "Could you please repeat the question for me?",
+        "There is not enough information in it.", "As a voice assistant, I have never seen one.",
         "There is more information to be given first.",
     ],
-)
+)  # fmt: skip
 def test_no_word_of_a_refusal_is_whispered(answer: str) -> None:
     assert find_refusal(answer)
     stream, left = OracleTextFilter(30), ""

@@ -7,7 +7,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from spoken.reader import REASONS, SPOKEN, Unspeakable, speak
-from spoken.spoken_text import split_words
+from spoken.rules.numerals import spell_cardinal
+from spoken.spoken_text import find_last_words
 
 PIECES = st.sampled_from(
     ["$", "5", "1/2", ".", ",", " ", "-", "x", "A", "II", "in 1914", "%", "(", ")", "'", '"', "e.g.", "U.S.", "°C",
@@ -29,26 +30,14 @@ def test_only_words_and_marks_come_out(text: str) -> None:
     assert SPOKEN.fullmatch(spoken)
 
 
-@pytest.mark.parametrize("text", ["She has seven cats, and he none.", "It is eight in the morning. The D N A of it"])
-def test_spoken_text_is_said_as_it_stands(text: str) -> None:
-    assert speak(text) == text
-
-
 @given(st.integers(min_value=0, max_value=10**12))
 def test_thousands_commas_do_not_change_a_number(number: int) -> None:
     assert speak(f"{number:,} things") == speak(f"{number} things")
 
 
-def test_words_are_counted_without_their_marks() -> None:
-    assert split_words("It's ten o'clock, isn't it?") == ["It's", "ten", "o'clock", "isn't", "it"]
-
-
-def test_a_refusal_crosses_process_borders() -> None:
+def test_a_refusal_crosses_process_borders_and_has_a_known_reason() -> None:
     refusal = pickle.loads(pickle.dumps(Unspeakable("formula", "x_{12}")))
     assert (refusal.reason, refusal.detail) == ("formula", "x_{12}")
-
-
-def test_an_unknown_reason_is_a_fault_of_ours() -> None:
     with pytest.raises(ValueError, match="no reason"):
         Unspeakable("whatever", "x")
 
@@ -64,3 +53,25 @@ def test_ten_thousand_characters_are_read_or_refused(piece: str) -> None:
     except Unspeakable as refusal:
         outcome = refusal.reason
     assert outcome in REASONS or SPOKEN.fullmatch(outcome)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "said", "place"),
+    [
+        ("six", "thirty six minus six more gives six", 6), ("six", "he has thirty six of them", None),
+        ("six", "six hundred of them", None), ("six", "six point five of them", None),
+        ("six", "six and a half of them", None), ("six", "six and two fifths of them", None),
+        ("three", "three quarters of them", None), ("five", "one hundred and five of them", None),
+        ("four", "it falls to minus four degrees", None), ("four", "ten minus four", 2),
+        ("six eggs", "Six eggs and five are eleven", 0), ("a pike", "it is a pike and a carp", 2),
+        ("seven", "there are seven and eight of them", 2),
+    ],
+)  # fmt: skip
+def test_the_last_place_that_says_the_whole_answer(wanted: str, said: str, place: int | None) -> None:
+    assert find_last_words(wanted.split(), said.split()) == place
+
+
+@given(st.integers(0, 10**6), st.integers(0, 10**6))
+def test_a_number_is_found_in_no_other(sought: int, said: int) -> None:
+    found = find_last_words(spell_cardinal(sought).split(), ["about", *spell_cardinal(said).split(), "of", "them"])
+    assert found == (1 if sought == said else None)

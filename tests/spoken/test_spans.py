@@ -17,11 +17,14 @@ def written_of(spoken: SpokenText) -> list[tuple[str, str]]:
     return [(word, spoken.written[span[0] : span[1]]) for word, span in zip(words, spoken.spans, strict=True) if span]
 
 
-def test_words_point_at_what_they_stand_for() -> None:
+def test_words_point_at_what_they_stand_for_also_after_rewriting() -> None:
     assert written_of(read_aloud("She has “7 cats” at $5.50")) == [
         ("She", "She"), ("has", "has"), ("seven", "7"), ("cats", "cats"), ("at", "at"), ("five", "$5.50"),
         ("dollars", "$5.50"), ("and", "$5.50"), ("fifty", "$5.50"), ("cents", "$5.50"),
     ]  # fmt: skip
+    text = TracedText.from_written("a \\mathrm{kg} b").sub(r"\\mathrm\{(\w+)\}", r"\1")
+    assert text.text == "a kg b"
+    assert text.find_span(2, 4) == (10, 12)
 
 
 @pytest.mark.parametrize(
@@ -58,15 +61,3 @@ def test_spans_lie_in_the_text_and_cover_its_letters_and_digits(text: str) -> No
     covered = {at for start, end in spans for at in range(start, end)}
     left = [at for at, char in enumerate(text) if char.isascii() and char.isalnum() and at not in covered]
     assert not left or re.search(r"<|&|https?:|www|%", text)
-
-
-@given(st.lists(st.sampled_from(["green", "apples", "whether", "Karl", "over"]), min_size=1, max_size=10))
-def test_unchanged_words_are_their_spans(words: list[str]) -> None:
-    text = "  ".join(words)
-    assert written_of(read_aloud(text)) == [(word, word) for word in words]
-
-
-def test_rewriting_keeps_the_places_of_what_stays() -> None:
-    text = TracedText.from_written("a \\mathrm{kg} b").sub(r"\\mathrm\{(\w+)\}", r"\1")
-    assert text.text == "a kg b"
-    assert text.find_span(2, 4) == (10, 12)

@@ -3,12 +3,9 @@
 from spoken.conversation import fill_request, format_history_line, to_messages
 
 
-def test_a_turn_that_was_not_said_to_its_end_has_a_mark() -> None:
+def test_a_request_has_a_line_for_each_turn_with_a_mark_where_it_was_not_said_to_its_end() -> None:
     assert format_history_line("User", "How far is it?", is_whole=True) == "User: How far is it?"
     assert format_history_line("Assistant", "It is very", is_whole=False) == "Assistant: It is very ..."
-
-
-def test_a_request_has_a_line_for_each_turn_and_what_is_heard_last() -> None:
     form = "{history}User (unfinished): {heard} ...\n"
     assert fill_request(form, ["User: Hi.", "Assistant: Hello."], "how far") == (
         "User: Hi.\nAssistant: Hello.\nUser (unfinished): how far ..."

@@ -2,8 +2,8 @@
 
 import json
 from collections.abc import Iterator
+from operator import itemgetter
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -24,10 +24,6 @@ def exported(made: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path
     return out, export_moshi_finetune(str(made), str(out))
 
 
-def starts(word: list[Any]) -> Any:
-    return word[1]
-
-
 def rows(made: Path) -> list[AudioDialogue]:
     return list(DatasetReader(str(made)).dialogues())
 
@@ -39,25 +35,25 @@ def lines(out: Path) -> Iterator[tuple[Path, float]]:
             yield manifest.parent / entry["path"], entry["duration"]
 
 
-def test_every_dialogue_is_listed_in_its_split(made: Path, exported: tuple[Path, Exported]) -> None:
+def test_every_dialogue_is_listed_in_its_split_for_kyutais_reader(made: Path, exported: tuple[Path, Exported]) -> None:
     out, counts = exported
     listed = {path.relative_to(out).with_suffix("").as_posix() for path, _ in lines(out)}
     assert listed == {f"{row.split}/{row.dialogue_id}" for row in rows(made)}
     assert sum(counts.dialogues.values()) == len(listed)
     assert counts.audio_s == pytest.approx(sum(duration for _, duration in lines(out)), abs=0.01)
+    """`sphn.dataset_jsonl` is what moshi-finetune reads its lists with; paths count from the list's folder."""
+    manifest = exported[0] / "train.jsonl"
+    n_lines = len(manifest.read_text(encoding="utf-8").splitlines())
+    read = list(sphn.dataset_jsonl(str(manifest), duration_sec=5.0, num_threads=1, sample_rate=24_000).seq())
+    assert len({sample["path"] for sample in read}) == n_lines
+    assert all(np.asarray(sample["data"]).shape[0] == 2 for sample in read)
 
 
-def test_sound_is_the_datasets_own(made: Path, exported: tuple[Path, Exported]) -> None:
+def test_sound_is_the_datasets_and_words_are_at_their_times(made: Path, exported: tuple[Path, Exported]) -> None:
     for row in rows(made):
         sound, rate_hz = soundfile.read(exported[0] / row.split / f"{row.dialogue_id}.wav", dtype="float32")
         assert (rate_hz, sound.shape) == (24_000, (row.n_samples, 2))
         assert np.array_equal(sound, decode_flac(row.flac))
-
-
-def test_words_are_the_assistants_at_their_times_and_the_users_apart(
-    made: Path, exported: tuple[Path, Exported]
-) -> None:
-    for row in rows(made):
         told = json.loads((exported[0] / row.split / f"{row.dialogue_id}.json").read_text(encoding="utf-8"))
         for key, speaker, label in (("alignments", "A", "SPEAKER_MAIN"), ("user_alignments", "B", "SPEAKER_USER")):
             words = [
@@ -67,17 +63,8 @@ def test_words_are_the_assistants_at_their_times_and_the_users_apart(
                 for utterance in turn.utterances
                 for word in utterance.words
             ]
-            assert told[key] == sorted(words, key=starts)
+            assert told[key] == sorted(words, key=itemgetter(1))
             assert told[key]
-
-
-def test_kyutais_reader_of_lists_finds_the_sound(made: Path, exported: tuple[Path, Exported]) -> None:
-    """`sphn.dataset_jsonl` is what moshi-finetune reads its lists with; paths count from the list's folder."""
-    manifest = exported[0] / "train.jsonl"
-    n_lines = len(manifest.read_text(encoding="utf-8").splitlines())
-    read = list(sphn.dataset_jsonl(str(manifest), duration_sec=5.0, num_threads=1, sample_rate=24_000).seq())
-    assert len({sample["path"] for sample in read}) == n_lines
-    assert all(np.asarray(sample["data"]).shape[0] == 2 for sample in read)
 
 
 def test_flagged_dialogues_are_left_out_and_counted(dataset: Path, tmp_path: Path) -> None:

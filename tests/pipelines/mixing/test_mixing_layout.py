@@ -7,27 +7,33 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from data_schemas.records import AudioDialogue, Dialogue, Placement, Utterance, WrittenSpan
+from data_schemas.records import Dialogue, Placement, Utterance, WrittenSpan
 from data_schemas.units import seconds_to_samples
 from pipelines.audio import decode_flac, measure_rms_dbfs
 from pipelines.quality.dialogue_rules import check_dialogue
-from pipelines.stage import StageResult
 from tests.support import mixed as made
 from tests.support.builders import make_dialogue, make_turn, make_utterance
 from tests.support.mixed import after, answer, at, channel, interrupt, mix, mixed, over, question, span, spoken
 
 
-def reasons(result: StageResult[AudioDialogue]) -> list[str]:
-    assert result.outputs == []
-    return [each.reason for each in result.rejects]
+def nod(text: str, placement: Placement) -> Utterance:
+    return make_utterance(text, kind="backchannel", placement=placement)
 
 
-def test_an_early_start_is_as_early_as_asked_where_the_lead_is_long() -> None:
+NODS = nod("Right.", over(1, 2, 0.1)), nod("I see.", over(1, 2, 0.2))
+STOP = make_utterance("Wait.", placement=interrupt(2, 0.1))
+
+
+def test_an_early_start_is_as_early_as_asked_or_a_reject_where_the_lead_is_too_short() -> None:
     row = mixed(made.early_start(0.4))
     end_s, start_s = at(row.turns[0].end_s, row.turns[1].start_s)
     assert end_s - start_s == pytest.approx(0.4, abs=1e-4)
     sound = decode_flac(row.flac)[seconds_to_samples(start_s) : seconds_to_samples(end_s)]
     assert measure_rms_dbfs(sound[:, 0]) > -40 < measure_rms_dbfs(sound[:, 1]), "both are heard"
+    result = mix(made.early_start(0.5, "Good question indeed"))
+    (reject,) = result.rejects
+    assert (result.outputs, reject.item_id, reject.stage, reject.reason) == ([], "mine-1", "mixing", "lead_too_short")
+    assert "0.87 s" in reject.detail
 
 
 @pytest.mark.parametrize("lead", ["Good question let me", "Good question let me see", made.LEAD])
@@ -36,13 +42,6 @@ def test_a_lead_outlasts_the_question_by_a_second(lead: str) -> None:
     end_s, start_s = at(row.turns[0].end_s, row.turns[1].start_s)
     assert 0.05 <= end_s - start_s < 2.0
     assert spoken(row.turns[1])[len(lead.split()) - 1].end_s - end_s == pytest.approx(1.0, abs=1e-3)
-
-
-def test_a_lead_that_is_too_short_for_an_early_start_is_a_reject() -> None:
-    result = mix(made.early_start(0.5, "Good question indeed"))
-    assert reasons(result) == ["lead_too_short"]
-    assert (result.rejects[0].item_id, result.rejects[0].stage) == ("mine-1", "mixing")
-    assert "0.87 s" in result.rejects[0].detail
 
 
 @settings(max_examples=20)
@@ -85,10 +84,12 @@ def test_words_that_would_end_after_the_cut_are_in_no_field() -> None:
     assert (turn.written_text, turn.body) == (planned.written_text, planned.body)
 
 
-def test_an_answer_that_was_heard_before_the_cut_keeps_its_mark() -> None:
+def test_what_was_heard_before_the_cut_stays_and_the_last_word_is_not_cut() -> None:
     turn = mixed(made.interrupted(3, 0.1, answer_word_index=3)).turns[1]
     assert turn.answer_word_index == 3
     assert turn.keyword_delay_s == pytest.approx(3 * 0.31, abs=1e-3)
+    whole = mixed(made.interrupted(6, 0.3)).turns[1]
+    assert (whole.cut_s, len(spoken(whole))) == (None, 7)
 
 
 def test_breaths_after_a_cut_are_not_said_at_all() -> None:
@@ -98,12 +99,6 @@ def test_breaths_after_a_cut_are_not_said_at_all() -> None:
     turn = row.turns[1]
     assert (len(turn.utterances), turn.spoken_text) == (1, "It is")
     assert list(check_dialogue(row)) == []
-
-
-def test_an_interruption_at_the_last_word_cuts_nothing() -> None:
-    row = mixed(made.interrupted(6, 0.3))
-    assert row.turns[1].cut_s is None
-    assert len(spoken(row.turns[1])) == 7
 
 
 def test_a_backchannel_lies_over_the_turn_that_goes_on() -> None:
@@ -118,8 +113,7 @@ def test_a_backchannel_lies_over_the_turn_that_goes_on() -> None:
 
 
 def test_what_comes_after_does_not_wait_for_a_backchannel_of_the_other() -> None:
-    late = make_utterance("Yes.", kind="backchannel", placement=over(0, 7, 0.25))
-    other = replace(answer(after(0.1)), utterances=(late, *answer(after(0.1)).utterances))
+    other = replace(answer(), utterances=(nod("Yes.", over(0, 7, 0.25)), *answer(after(0.1)).utterances))
     row = mixed(make_dialogue(question(), other, make_turn(2, "B", [make_utterance("Fine.", placement=after(0.1))])))
     said = row.turns[1].utterances
     aside_end_s, own_s, question_end_s = at(said[0].end_s, said[1].start_s, row.turns[0].end_s)
@@ -133,34 +127,14 @@ def test_what_comes_after_does_not_wait_for_a_backchannel_of_the_other() -> None
     [
         (made.interrupted(7), "word_not_said"),
         (made.backchannelled(7), "word_not_said"),
-        (
-            make_dialogue(
-                make_turn(
-                    0,
-                    "B",
-                    [
-                        *question().utterances,
-                        make_utterance("Right.", kind="backchannel", placement=over(1, 2, 0.1)),
-                        make_utterance("I see.", kind="backchannel", placement=over(1, 2, 0.2)),
-                    ],
-                ),
-                answer(),
-            ),
-            "no_room",
-        ),
-        (
-            make_dialogue(
-                replace(made.backchannelled(5).turns[0]),
-                answer(),
-                make_turn(2, "B", [make_utterance("Wait.", placement=interrupt(2, 0.1))]),
-            ),
-            "no_room",
-        ),
+        (make_dialogue(make_turn(0, "B", [*question().utterances, *NODS]), answer()), "no_room"),
+        (make_dialogue(made.backchannelled(5).turns[0], answer(), make_turn(2, "B", [STOP])), "no_room"),
     ],
     ids=["interrupted at no word", "backchannel at no word", "two backchannels at once", "backchannel after the cut"],
 )
 def test_placements_that_cannot_be_are_rejects(dialogue: Dialogue, reason: str) -> None:
-    assert reasons(mix(dialogue)) == [reason]
+    result = mix(dialogue)
+    assert (result.outputs, [each.reason for each in result.rejects]) == ([], [reason])
 
 
 @pytest.mark.parametrize(
@@ -178,11 +152,7 @@ def test_a_placement_that_says_nothing_is_a_fault_of_the_script(placement: Place
 
 def test_a_backchannel_over_no_turn_is_a_fault_of_the_script() -> None:
     with pytest.raises(ValueError, match="no turn to be said over"):
-        mix(make_dialogue(question(), make_turn(1, "A", [*answer().utterances, lost()])))
-
-
-def lost() -> Utterance:
-    return make_utterance("Right.", kind="backchannel", placement=over(9, 0, 0.1))
+        mix(make_dialogue(question(), make_turn(1, "A", [*answer().utterances, nod("Right.", over(9, 0, 0.1))])))
 
 
 @st.composite
@@ -192,7 +162,7 @@ def dialogues(draw: st.DrawFn) -> Dialogue:
 
     def asides(turn: int) -> list[Utterance]:
         places = draw(st.lists(st.builds(over, st.just(turn), st.integers(0, 8), st.floats(0, 0.5)), max_size=2))
-        return [make_utterance("Right.", kind="backchannel", placement=place) for place in places]
+        return [nod("Right.", place) for place in places]
 
     breaths = [make_utterance(draw(words))]
     if draw(st.booleans()):

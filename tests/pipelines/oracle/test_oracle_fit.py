@@ -33,12 +33,9 @@ def test_a_level_of_which_much_cannot_stand_is_told_of_once(caplog: pytest.LogCa
     assert "level 2" not in told
 
 
-def test_nothing_is_told_of_answers_that_stand_or_before_there_are_enough(caplog: pytest.LogCaptureFixture) -> None:
+def test_nothing_is_told_of_answers_that_stand_of_few_and_of_second_ones(caplog: pytest.LogCaptureFixture) -> None:
     assert warnings_of(lambda *_: USABLE, 60, caplog) == []
     assert warnings_of(refuses_at_level_0, 2, caplog) == []
-
-
-def test_second_answers_are_not_counted(caplog: pytest.LogCaptureFixture) -> None:
     first = FirstAnswers("double", "v2")
     with caplog.at_level(logging.WARNING):
         for attempt in (0, 1) * N_LOOKED_AT:

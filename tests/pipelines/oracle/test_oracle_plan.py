@@ -7,7 +7,6 @@ import pytest
 from data_schemas.config import OracleConfig
 from data_schemas.records import Dialogue
 from pipelines.oracle.plan import Plan, plan_dialogue
-from pipelines.quality.knowledge_rules import mask_future
 from spoken.spoken_text import split_words
 from tests.support.builders import make_dialogue, make_turn
 from tests.support.oracle_dialogues import (
@@ -40,18 +39,12 @@ def turns_asked(plan: Plan) -> list[tuple[int, str]]:
 @pytest.mark.parametrize(
     ("dialogue", "user", "assistant"),
     [
-        (plain(), [0], []),
-        (greeting(), [0, 2], [1]),
-        (follow_up(), [0, 2], [1]),
-        (interruption(), [0, 2], [1]),
-        (early_start(), [0], []),
-        (backchannel(), [0], []),
+        (plain(), [0], []), (greeting(), [0, 2], [1]), (follow_up(), [0, 2], [1]), (interruption(), [0, 2], [1]),
+        (early_start(), [0], []), (backchannel(), [0], []),
     ],
     ids=lambda value: getattr(value, "form", ""),
-)
-def test_every_turn_that_the_other_answers_gets_events(
-    dialogue: Dialogue, user: list[int], assistant: list[int]
-) -> None:
+)  # fmt: skip
+def test_every_turn_that_is_answered_gets_events(dialogue: Dialogue, user: list[int], assistant: list[int]) -> None:
     assert turns_asked(planned(dialogue)) == [(turn, "A") for turn in user]
     both = [*((turn, "A") for turn in user), *((turn, "B") for turn in assistant)]
     assert turns_asked(planned(dialogue, BOTH)) == sorted(both)
@@ -68,19 +61,16 @@ def test_each_turn_ends_with_the_others_planned_body(make: Any) -> None:
         assert dialogue.turns[turn + 1].speaker == speaker
 
 
-def test_an_answer_that_was_cut_off_later_is_the_hint_as_planned() -> None:
-    plan = planned(interruption())
-    assert {event.truth for event in plan.events} == {ANSWER, NEXT_ANSWER}
-    assert {request.hint for request in plan.requests if not request.history} == {ANSWER}
-
-
-def test_history_is_what_was_said_before_with_what_was_cut_off_cut_off() -> None:
+def test_of_a_turn_that_was_cut_off_history_has_what_was_said_and_the_hint_what_was_planned() -> None:
     dialogue = interruption()
     cut = dialogue.turns[1]
     later = [request for request in planned(dialogue).requests if request.history]
     expected = (f"User: {dialogue.turns[0].spoken_text}", f"Assistant: {cut.spoken_text} ...")
     assert later[-1].history == expected
     assert len(split_words(cut.spoken_text)) < len(split_words(cut.written_text))
+    plan = planned(interruption())
+    assert {event.truth for event in plan.events} == {ANSWER, NEXT_ANSWER}
+    assert {request.hint for request in plan.requests if not request.history} == {ANSWER}
 
 
 def test_a_turn_that_still_runs_is_told_as_far_as_it_has_come() -> None:
@@ -97,21 +87,9 @@ def test_a_turn_that_still_runs_is_told_as_far_as_it_has_come() -> None:
     assert lengths == sorted(lengths)
 
 
-def test_the_assistants_early_words_are_no_history_of_the_turn_they_answer() -> None:
+def test_early_words_of_the_answer_and_backchannels_are_in_no_history() -> None:
     assert {request.history for request in planned(early_start()).requests} == {()}
-
-
-def test_backchannels_are_in_no_history() -> None:
     dialogue = backchannel()
     asked = said("And what about Ben then, how many does he have?", ends_s(dialogue.turns[1].utterances[-1]) + 1)
     longer = make_dialogue(*dialogue.turns, make_turn(2, "B", [asked]), answer_turn(3, "Ten.", ends_s(asked) + 1))
     assert not any("okay" in line for request in planned(longer).requests for line in request.history)
-
-
-def test_blotting_out_takes_the_answer_away() -> None:
-    blind = mask_future(interruption().turns, t_s=3.0)
-    text = str([(turn.body, turn.lead, turn.spoken_text, turn.written_text) for turn in blind if turn.speaker == "A"])
-    assert "forty" not in text
-    assert [len(turn.utterances[0].words) for turn in blind] == [
-        len(turn.utterances[0].words) for turn in interruption().turns
-    ]

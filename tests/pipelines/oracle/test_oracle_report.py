@@ -51,19 +51,12 @@ def bearing_its_answer(dialogue: Dialogue) -> Dialogue:
 @pytest.fixture
 def made(tmp_path: Path) -> Path:
     """Ten items with oracles of a model that climbs."""
-    dialogues = [
-        bearing_its_answer(
-            plain(
-                f"How many red apples has Anna got when she buys {n} bags of them and then eats one of the green ones?",
-                f"Yellow boats and {n} bags, green boxes, wooden houses, and quiet towns near long rivers.",
-                item_id=f"mine-{at}",
-                dialogue_id=f"mine-{at}-v0",
-                answer=f"{n} bags",
-                form="plain",
-            )
-        )
-        for at, n in enumerate(NUMBERS)
-    ]
+    dialogues = []
+    for at, n in enumerate(NUMBERS):
+        asks = f"How many red apples has Anna got when she buys {n} bags of them and then eats one of the green ones?"
+        says = f"Yellow boats and {n} bags, green boxes, wooden houses, and quiet towns near long rivers."
+        key = {"item_id": f"mine-{at}", "dialogue_id": f"mine-{at}-v0", "answer": f"{n} bags"}
+        dialogues.append(bearing_its_answer(plain(asks, says, form="plain", **key)))
     oracles = {
         "default": rows_of(dialogues, Scripted(climbing)),
         "deaf": rows_of(dialogues, Scripted(lambda *_: "I would guess a few."), "deaf"),
@@ -71,11 +64,10 @@ def made(tmp_path: Path) -> Path:
     return dataset(tmp_path / "dataset", oracles, dialogues)
 
 
-def test_a_ladder_that_rises_is_measured_as_such(made: Path) -> None:
+def test_a_ladder_is_measured_with_its_chance_and_whether_it_rises(made: Path) -> None:
     report = measure_ladder(DatasetReader(str(made)))
-    assert report.simulators == [
-        Simulator(simulator="llm", endpoint="double", model="double", prompts="v2", n_dialogues=10)
-    ]
+    wrote = Simulator(simulator="llm", endpoint="double", model="double", prompts="v2", n_dialogues=10)
+    assert report.simulators == [wrote]
     figures = report.sources["mine"]
     means = [figures.levels[level].word_f1.value for level in range(5)]
     assert figures.n_items == 10
@@ -86,19 +78,15 @@ def test_a_ladder_that_rises_is_measured_as_such(made: Path) -> None:
     assert figures.word_f1.spearman.value is not None
     assert figures.word_f1.spearman.value > 0.8
     assert figures.rises
-
-
-def test_level_0_that_knows_nothing_is_no_nearer_than_chance(made: Path) -> None:
-    figures = measure_ladder(DatasetReader(str(made))).sources["mine"]
-    assert figures.word_f1.above_chance.value == pytest.approx(0)
-    assert figures.word_f1.above_chance.low == pytest.approx(0)
-    assert figures.word_f1.above_chance.high == pytest.approx(0)
-    assert figures.word_f1.chance.value == pytest.approx(figures.levels[0].word_f1.value)
-
-
-def test_answers_found_have_their_chance_too(made: Path, tmp_path: Path) -> None:
-    figures = measure_ladder(DatasetReader(str(made))).sources["mine"]
+    chance, above = figures.word_f1.chance, figures.word_f1.above_chance
+    assert (above.value, above.low, above.high) == pytest.approx((0, 0, 0)), "level 0 is no nearer than chance"
+    assert chance.value == pytest.approx(figures.levels[0].word_f1.value)
     assert figures.answer_found.chance.value == 0
+    same = measure_ladder(DatasetReader(str(made), "deaf")).sources["mine"]
+    assert (same.word_f1.spearman, same.rises) == (NOTHING, False), "oracles that never change have no ladder"
+
+
+def test_answers_found_have_their_chance_too(tmp_path: Path) -> None:
     dialogues = [answered_by_two(number) for number in range(10)]
     knowing = Scripted(lambda *_: "I would guess that it is two bags of them.")
     rows = dataset(tmp_path / "two", {"default": rows_of(dialogues, knowing)}, dialogues)
@@ -127,13 +115,7 @@ def test_few_items_have_no_intervals_on_page_and_picture(tmp_path: Path) -> None
     assert (tmp_path / list_report_paths("default")[0]).read_bytes()[:4] == b"\x89PNG"
 
 
-def test_oracles_that_never_change_have_no_ladder(made: Path) -> None:
-    figures = measure_ladder(DatasetReader(str(made), "deaf")).sources["mine"]
-    assert figures.word_f1.spearman == NOTHING
-    assert not figures.rises
-
-
-def test_json_and_a_picture_are_written_alike_each_time(made: Path) -> None:
+def test_json_a_picture_and_a_page_with_all_of_it_are_written_alike_each_time(made: Path) -> None:
     reader = DatasetReader(str(made))
     written = write_report(reader.store, measure_ladder(reader))
     picture, figures, page = list_report_paths("default")
@@ -142,19 +124,22 @@ def test_json_and_a_picture_are_written_alike_each_time(made: Path) -> None:
     told = json.loads((made / figures).read_text())
     assert told["sources"]["mine"]["levels"]["4"]["word_f1"]["value"] == 1
     assert plot_ladder(measure_ladder(reader)) == (made / picture).read_bytes()
+    text = (made / page).read_text(encoding="utf-8")
+    assert "Written by double (endpoint double) with prompts v2: 10 dialogues." in text
+    assert "![nearness by level](oracle-default.png)" in text
+    assert "### mine: 10 items, 0 events failed" in text
+    assert re.search(r"- Spearman of level and word F1: [01]\.\d+ \([01]\.\d+ to [01]\.\d+\), 10/\d+\.", text)
+    assert re.search(r"- Level 0 less chance, word F1: .* shuffled within the source\): 0\.\d+", text)
 
 
-def test_a_version_that_is_not_there_is_answered_with_those_that_are(made: Path) -> None:
-    with pytest.raises(DatasetError, match=r"no oracles of version 'other'\. Choose one with --version: deaf, default"):
-        measure_ladder(DatasetReader(str(made), "other"))
-
-
-def test_the_command_shows_the_ladder(made: Path) -> None:
+def test_the_command_shows_the_ladder_or_the_versions_that_are_there(made: Path) -> None:
     shown = CliRunner().invoke(app, ["report", str(made)])
     assert shown.exit_code == 0, shown.output
     assert "mine: 10 items, 0 events failed" in shown.output
     as_json = json.loads(CliRunner().invoke(app, ["report", str(made), "--version", "deaf", "--json"]).output)
     assert (as_json["version"], as_json["files"]) == ("deaf", [*list_report_paths("deaf"), "README.md"])
+    with pytest.raises(DatasetError, match=r"no oracles of version 'other'\. Choose one with --version: deaf, default"):
+        measure_ladder(DatasetReader(str(made), "other"))
 
 
 def test_a_report_is_for_the_card_of_the_files_that_it_measured_alone(made: Path) -> None:
@@ -171,20 +156,7 @@ def test_a_report_is_for_the_card_of_the_files_that_it_measured_alone(made: Path
     assert format_ladders(reader.store, "another") == ""
     figures = made / list_report_paths("default")[1]
     figures.write_text(json.dumps(json.loads(figures.read_text()) | {"format": 1}), encoding="utf-8")
-    assert format_ladders(reader.store, reader.manifest.fingerprint) == "", (
-        "a report of an earlier version is none of ours"
-    )
-
-
-def test_the_page_beside_the_picture_has_all_of_it(made: Path) -> None:
-    reader = DatasetReader(str(made))
-    write_report(reader.store, measure_ladder(reader))
-    page = (made / list_report_paths("default")[2]).read_text(encoding="utf-8")
-    assert "Written by double (endpoint double) with prompts v2: 10 dialogues." in page
-    assert "![nearness by level](oracle-default.png)" in page
-    assert "### mine: 10 items, 0 events failed" in page
-    assert re.search(r"- Spearman of level and word F1: [01]\.\d+ \([01]\.\d+ to [01]\.\d+\), 10/\d+\.", page)
-    assert re.search(r"- Level 0 less chance, word F1: .* shuffled within the source\): 0\.\d+", page)
+    assert format_ladders(reader.store, reader.manifest.fingerprint) == "", "a report of an earlier version"
 
 
 def test_similarity_by_embeddings_stands_beside_word_f1(made: Path) -> None:
@@ -225,9 +197,7 @@ def test_half_a_wish_for_embeddings_and_a_server_that_has_none_are_told(made: Pa
         ([(0, "B", None), (1, "A", None)], None),
     ],
 )
-def test_the_question_is_the_users_turn_before_the_first_that_answers(
-    turns: list[tuple[int, str, int | None]], asked: int | None
-) -> None:
+def test_the_question_is_the_turn_before_answers(turns: list[tuple[int, str, int | None]], asked: int | None) -> None:
     assert find_question_turn(turns) == asked
 
 
@@ -240,34 +210,26 @@ def test_turns_that_ask_something_else_are_figures_of_their_own(tmp_path: Path) 
     dialogues = [greeted(number) for number in range(2)]
     rows = rows_of(dialogues, Scripted(lambda *_: "Hello, what is it?"), both_directions=True)
     report = measure_ladder(DatasetReader(str(dataset(tmp_path / "greeted", {"default": rows}, dialogues))))
-    nearest = {
-        name: max(own.word_f1.value or 0 for own in figures["mine"].levels.values())
-        for name, figures in (("question", report.sources), ("other", report.other_turns))
-    }
-    assert nearest["other"] == 1
-    assert nearest["question"] < 0.5
     by_group = [report.sources["mine"], report.other_turns["mine"], report.user_words["mine"]]
+    question, other = (max(own.word_f1.value or 0 for own in each.levels.values()) for each in by_group[:2])
+    assert question < 0.5
+    assert other == 1
     n_events = [sum(own.n_events for own in figures.levels.values()) for figures in by_group]
-    asked = [
-        Counter((event.turn_index, event.speaker) for event in row.events if event.status == "answered") for row in rows
-    ]
-    assert n_events == [sum(each[key] for each in asked) for key in ((2, "A"), (0, "A"), (1, "B"))]
+    events = [event for row in rows for event in row.events if event.status == "answered"]
+    asked = Counter((event.turn_index, event.speaker) for event in events)
+    assert n_events == [asked[key] for key in ((2, "A"), (0, "A"), (1, "B"))]
 
 
 def test_failures_are_counted_by_level_and_short_answers_told(tmp_path: Path) -> None:
     dialogues = [greeted(number) for number in range(2)]
     model = Scripted(lambda payload, _: "" if "none" in payload["messages"][-1]["content"] else "It may be so.")
     rows = rows_of(dialogues, model, max_failed_share=1.0)
-    figures = measure_ladder(DatasetReader(str(dataset(tmp_path / "failed", {"default": rows}, dialogues)))).sources[
-        "mine"
-    ]
-    failed = Counter(
-        event.level for row in rows for event in row.events if event.status == "failed" and event.turn_index == 2
-    )
+    reader = DatasetReader(str(dataset(tmp_path / "failed", {"default": rows}, dialogues)))
+    figures = measure_ladder(reader).sources["mine"]
+    events = [event for row in rows for event in row.events if event.status == "failed"]
+    failed = Counter(event.level for event in events if event.turn_index == 2)
     assert failed[0] > 0
-    assert {level: own.n_failed for level, own in figures.levels.items()} == {
-        level: failed[level] for level in range(5)
-    }
+    assert [figures.levels[level].n_failed for level in range(5)] == [failed[level] for level in range(5)]
     assert figures.n_failed == failed.total()
     assert {own.length_share for own in figures.levels.values() if own.n_events} == {0}
     assert {own.length_share for own in figures.levels.values() if not own.n_events} == {None}

@@ -44,20 +44,19 @@ def test_dialogues_whose_oracles_were_refused_have_a_reject_and_are_no_fault(by_
 
 
 def test_a_version_for_some_dialogues_forgets_no_reject_of_the_one_before(by_random: Path, tmp_path: Path) -> None:
-    shutil.copytree(by_random, tmp_path / "dataset")
-    run_refresh(config(tmp_path / "dataset", OracleConfig(share_to=0.3)), Silent())
-    once = read_manifest(Store(str(tmp_path / "dataset")))
-    assert check(str(tmp_path / "dataset")) == []
-    refused = {
-        reason: n for (_, reason), n in collect_figures(DatasetReader(str(tmp_path / "dataset"))).rejects.items()
-    }
-    assert refused[ONLY_ITEM] > 0
-    run_refresh(config(tmp_path / "dataset", OracleConfig(share_to=0.3)), Silent())
-    assert read_manifest(Store(str(tmp_path / "dataset"))) == once
-    run_refresh(config(tmp_path / "dataset", OracleConfig()), Silent())
-    figures = collect_figures(DatasetReader(str(tmp_path / "dataset")))
-    assert not any(reason == ONLY_ITEM for _, reason in figures.rejects), "all have oracles now"
-    assert check(str(tmp_path / "dataset")) == []
+    out = tmp_path / "dataset"
+    shutil.copytree(by_random, out)
+
+    def refuses_the_only_item(**oracle: float) -> bool:
+        run_refresh(config(out, OracleConfig.model_validate(oracle)), Silent())
+        assert check(str(out)) == []
+        return any(reason == ONLY_ITEM for _, reason in collect_figures(DatasetReader(str(out))).rejects)
+
+    assert refuses_the_only_item(share_to=0.3)
+    once = read_manifest(Store(str(out)))
+    assert refuses_the_only_item(share_to=0.3)
+    assert read_manifest(Store(str(out))) == once
+    assert not refuses_the_only_item(), "all have oracles now"
 
 
 def test_another_simulator_adds_a_folder_and_touches_no_sound(by_random: Path) -> None:

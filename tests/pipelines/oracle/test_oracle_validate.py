@@ -16,16 +16,10 @@ INSTRUCTION = (
 
 
 def usable(
-    raw: str,
-    level: int = 2,
-    hint: str = HINT,
-    heard: str = "How many apples",
-    is_cut: bool = False,
-    **oracle: int,
+    raw: str, level: int = 2, hint: str = HINT, heard: str = "How many apples", is_cut: bool = False, **oracle: int
 ) -> str:
-    return check_answer(
-        raw, is_cut, AnswerContext(level, hint, INSTRUCTION, heard), OracleConfig.model_validate(oracle)
-    )
+    context = AnswerContext(level, hint, INSTRUCTION, heard)
+    return check_answer(raw, is_cut, context, OracleConfig.model_validate(oracle))
 
 
 @pytest.mark.parametrize(
@@ -131,19 +125,15 @@ def test_who_is_unsure_and_guesses_refuses_nothing(raw: str) -> None:
     assert usable(raw, 0) == raw
 
 
-@pytest.mark.parametrize(("level", "may"), [(1, False), (2, False), (3, False), (4, True)])
-def test_the_hint_may_be_said_word_for_word_at_level_4_alone(level: int, may: bool) -> None:
-    if may:
-        assert usable(HINT, level) == HINT
-    else:
-        with pytest.raises(Unusable, match="copies_hint"):
-            usable(HINT, level)
-
-
 def test_a_short_hint_cannot_but_be_said() -> None:
     assert usable("It may be Rome, I think.", 2, hint="Rome.") == "It may be Rome, I think."
     with pytest.raises(Unusable, match="copies_hint"):
         usable("It is Rome.", 2, hint="It is Rome.")
+    assert usable("Rome.", 4, hint="Rome.", min_words=10) == "Rome."
+    with pytest.raises(Unusable, match="too_short"):
+        usable("Rome.", 4, min_words=10)
+    with pytest.raises(Unusable, match="too_short"):
+        usable("It may be Rome.", 3, hint="Rome.", min_words=10)
 
 
 LONG_HINT = (
@@ -192,14 +182,6 @@ def test_an_answer_cut_in_its_first_sentence_is_none() -> None:
     assert usable("I think it has stood there for") == "I think it has stood there for"
     with pytest.raises(Unusable, match="cut_off"):
         usable("I think it has stood there for", is_cut=True)
-
-
-def test_a_short_hint_may_be_said_at_level_4() -> None:
-    assert usable("Rome.", 4, hint="Rome.", min_words=10) == "Rome."
-    with pytest.raises(Unusable, match="too_short"):
-        usable("Rome.", 4, min_words=10)
-    with pytest.raises(Unusable, match="too_short"):
-        usable("It may be Rome.", 3, hint="Rome.", min_words=10)
 
 
 def test_a_refusal_that_is_the_true_answer_is_none_where_it_was_shown() -> None:

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from data_schemas.config import ChatConfig, OracleConfig
 from data_schemas.errors import ConfigError
-from data_schemas.profiles import PROFILES
 from pipelines.oracle.hints import find_keywords, make_hint_fields
 from pipelines.oracle.plan import PlannedRequest
 from pipelines.oracle.prompts import (
@@ -66,11 +65,6 @@ def test_each_level_is_shown_no_less_than_the_one_before(name: str) -> None:
     assert name == "whole" or shown[1] < shown[2] < shown[3]
 
 
-def test_level_1_is_told_keywords_alone() -> None:
-    said = everything(load_prompts("v2"), 1, f"It is {SENTINEL} because nobody else would come.")
-    assert "nobody else would come" not in said
-
-
 @pytest.mark.parametrize("name", OUR_SETS)
 def test_all_that_requests_share_comes_before_what_differs(name: str) -> None:
     prompts = load_prompts(name)
@@ -79,6 +73,8 @@ def test_all_that_requests_share_comes_before_what_differs(name: str) -> None:
     asked = [messages[-1]["content"] for messages in ladder]
     assert len(set(asked)) == 5
     assert all(text.startswith("User: hello\nUser (unfinished): How many pens ...\nHidden") for text in asked)
+    roles = [message["role"] for message in ladder[0]]
+    assert roles == ["system", *["user", "assistant"] * (len(roles) // 2 - 1), "user"]
 
 
 @pytest.mark.parametrize("attempt", [1, 2])
@@ -94,21 +90,6 @@ def test_another_attempt_samples_by_a_seed_of_its_own(attempt: int) -> None:
     assert payload(attempt, temperature=1.2)["temperature"] == 1.2
 
 
-@pytest.mark.parametrize("name", OUR_SETS)
-@pytest.mark.parametrize("speaker", ["A", "B"])
-def test_ten_to_thirty_spoken_words_are_asked_for(name: str, speaker: str) -> None:
-    system = load_prompts(name).get_texts(speaker).system
-    assert "ten to thirty words" in system
-    assert "spoken" in system
-
-
-def test_a_large_model_is_given_the_whole_hint_and_a_small_one_notes() -> None:
-    chosen = {name: choose_prompts(profile().oracle, profile().chat).version for name, profile in PROFILES.items()}
-    assert chosen == {"embedded": "v2", "gpu": "whole-1"}
-    named = choose_prompts(OracleConfig(prompt="v2"), ChatConfig(engine="vllm"))
-    assert named.version == "v2"
-
-
 @pytest.mark.parametrize(
     ("chat", "version"),
     [
@@ -121,18 +102,25 @@ def test_a_large_model_is_given_the_whole_hint_and_a_small_one_notes() -> None:
     ],
 )
 def test_who_names_no_prompts_is_given_those_for_the_model(chat: dict[str, str], version: str) -> None:
-    assert choose_prompts(OracleConfig(), ChatConfig.model_validate(chat)).version == version
+    config = ChatConfig.model_validate(chat)
+    assert choose_prompts(OracleConfig(), config).version == version
+    assert choose_prompts(OracleConfig(prompt="v2"), config).version == "v2"
 
 
-def test_our_sets_are_found_by_name_and_by_digest() -> None:
+def test_our_sets_are_found_by_name_and_by_digest_of_their_text(tmp_path: Path) -> None:
     assert list_prompt_sets() == OUR_SETS
     assert all(find_prompt_set(load_prompts(name).digest) == load_prompts(name) for name in OUR_SETS)
     assert find_prompt_set("0123456789abcdef") is None
-
-
-def test_messages_alternate_and_end_with_the_user() -> None:
-    roles = [message["role"] for message in load_prompts("v2").make_messages([], "How", 0, "Four.")]
-    assert roles == ["system", *["user", "assistant"] * (len(roles) // 2 - 1), "user"]
+    with pytest.raises(ConfigError, match=r"no prompt set 'v9'.*Choose one of: .*v2"):
+        load_prompts("v9")
+    with pytest.raises(ConfigError, match="no prompt set"):
+        load_prompts(str(tmp_path))
+    raw = yaml.safe_load(OURS.read_text(encoding="utf-8"))
+    same, other = tmp_path / "same.yaml", tmp_path / "other.yaml"
+    same.write_text(yaml.safe_dump(raw), encoding="utf-8")
+    other.write_text(yaml.safe_dump(raw | {"system": "Be brief."}), encoding="utf-8")
+    assert load_prompts(str(same)).digest == load_prompts("v2").digest
+    assert load_prompts(str(other)).digest != load_prompts("v2").digest
 
 
 @pytest.mark.parametrize(
@@ -149,32 +137,20 @@ def test_keywords_are_telling_words_that_were_not_said(hint: str, heard: str, ex
     assert find_keywords(hint, heard) == expected
 
 
-def test_notes_are_the_telling_words_and_half_of_them_every_second_note() -> None:
+def test_notes_are_the_telling_words_half_of_them_every_second_note_and_none_where_there_are_none() -> None:
     shown = make_hint_fields("It is Paris, which has been the capital of France. The river is the Seine.", "which city")
     assert shown["notes"] == "Paris, capital, France, river, Seine"
     assert shown["half_notes"] == "capital, river"
     assert shown["keywords"] == "Paris"
+    assert make_hint_fields("It is ten.", "how many")["keywords"] == "none"
+    assert make_hint_fields("It is the one.", "how many")["notes"] == "one"
+    assert set(make_hint_fields("That is it.", "how many").values()) == {"That is it.", "none"}
 
 
 @pytest.mark.parametrize(("hint", "half"), [("Penetration pricing.", "Penetration"), ("Heuristics.", "none")])
 def test_of_a_short_hint_half_the_notes_are_less_than_all(hint: str, half: str) -> None:
     shown = make_hint_fields(f"It is {hint}", "what is it called")
     assert (shown["keywords"], shown["half_notes"], shown["notes"]) == ("none", half, hint.rstrip("."))
-
-
-def test_a_hint_without_telling_words_is_shown_as_none() -> None:
-    assert make_hint_fields("It is ten.", "how many")["keywords"] == "none"
-    assert make_hint_fields("It is the one.", "how many")["notes"] == "one"
-    assert set(make_hint_fields("That is it.", "how many").values()) == {"That is it.", "none"}
-
-
-def test_a_changed_text_changes_the_digest(tmp_path: Path) -> None:
-    raw = yaml.safe_load(OURS.read_text(encoding="utf-8"))
-    same, other = tmp_path / "same.yaml", tmp_path / "other.yaml"
-    same.write_text(yaml.safe_dump(raw), encoding="utf-8")
-    other.write_text(yaml.safe_dump(raw | {"system": "Be brief."}), encoding="utf-8")
-    assert load_prompts(str(same)).digest == load_prompts("v2").digest
-    assert load_prompts(str(other)).digest != load_prompts("v2").digest
 
 
 def changed(**changes: Any) -> str:
@@ -193,24 +169,14 @@ def changed(**changes: Any) -> str:
         (changed(request="{history}{heard}{keywords}"), "levels 1 to 4 only"),
         (changed(system="{hint}"), "levels 1 to 4 only"),
         (changed(more="text"), "Extra inputs"),
+        (b"\xff\xfe\x00", "is not valid"),
     ],
-    ids=["no YAML", "no mapping", "empty", "levels", "hint at 0", "hint in request", "hint in system", "more"],
-)
-def test_what_is_no_prompt_set_is_refused_with_the_reason(tmp_path: Path, text: str, why: str) -> None:
+    ids=[
+        "no YAML", "no mapping", "empty", "levels", "hint at 0", "hint in request", "hint in system", "more", "no text",
+    ],
+)  # fmt: skip
+def test_what_is_no_prompt_set_is_refused_with_the_reason(tmp_path: Path, text: str | bytes, why: str) -> None:
     file = tmp_path / "mine.yaml"
-    file.write_text(text, encoding="utf-8")
+    file.write_bytes(text if isinstance(text, bytes) else text.encode())
     with pytest.raises(ConfigError, match=why):
         load_prompts(str(file))
-
-
-def test_a_file_that_is_no_text_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "mine.yaml").write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(ConfigError, match="is not valid"):
-        load_prompts(str(tmp_path / "mine.yaml"))
-
-
-def test_a_name_nobody_knows_is_answered_with_those_that_are_there(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"no prompt set 'v9'.*Choose one of: .*v2"):
-        load_prompts("v9")
-    with pytest.raises(ConfigError, match="no prompt set"):
-        load_prompts(str(tmp_path))

@@ -3,14 +3,12 @@
 import asyncio
 import base64
 import json
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from backends.chat.protocol import ChatReply, Endpoint
+from backends.chat.protocol import Endpoint
 from data_schemas.config import SourceConfig, SplitConfig
 from data_schemas.errors import RequestError
 from data_schemas.records import Item
@@ -18,30 +16,13 @@ from pipelines.pictures.stage import MAX_ATTEMPTS, PicturesStage, PictureUnread,
 from pipelines.sources.items import read_items
 from pipelines.stage import StageResult
 from tests.support.builders import make_item
+from tests.support.oracle_dialogues import Scripted
 
 SEES = Endpoint(name="test", base_url="", model="sees", model_digest="1")
-PNG = base64.b64decode(
-    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
-)
+PNG = b"\x89PNG\r\n\x1a\n and what is a picture"
 STANDS_ALONE = make_item("What is the capital of France?", "Paris", item_id="a", picture="a.png")
-NEEDS = make_item(
-    "What does the cartoon below mock?", "tax collectors", item_id="b", picture="b.png", picture_digest="d"
-)
-
-
-class Client:
-    """Answers by a function of the attempt; keeps what it was asked."""
-
-    def __init__(self, answer: Callable[[int], str | RequestError]) -> None:
-        self.answer = answer
-        self.asked: list[dict[str, Any]] = []
-
-    async def ask(self, payload: dict[str, Any], attempt: int = 0) -> ChatReply:
-        self.asked.append(payload)
-        said = self.answer(attempt)
-        if isinstance(said, RequestError):
-            raise said
-        return ChatReply(said, f"r{len(self.asked)}", 1, 0, 1, from_cache=False)
+MOCKS = "What does the cartoon below mock?"
+NEEDS = make_item(MOCKS, "tax collectors", item_id="b", picture="b.png", picture_digest="d")
 
 
 @pytest.fixture
@@ -50,42 +31,36 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def run(folder: Path, client: Client | None, *items: Item) -> StageResult[Item]:
+def run(folder: Path, client: Scripted | None, *items: Item) -> StageResult[Item]:
     stage = PicturesStage({"mine": str(folder)}, SEES if client else None)
     batch = [(item,) for item in items]
     return stage.run(batch) if client is None else asyncio.run(stage.run_with(batch, client))
 
 
-def test_only_what_does_not_stand_alone_is_asked_about(folder: Path) -> None:
-    client = Client(lambda _: "A fat man weighs sacks of coins.")
+def test_only_what_does_not_stand_alone_is_asked_about_and_nothing_without_a_model(folder: Path) -> None:
+    client = Scripted(lambda *_: "A fat man weighs sacks of coins.")
     result = run(folder, client, STANDS_ALONE, NEEDS)
     assert [item.picture_text for item in result.outputs] == [None, "A fat man weighs sacks of coins."]
     assert (result.rejects, len(client.asked)) == ([], 1)
-    picture, text = client.asked[0]["messages"][1]["content"]
+    picture, text = client.asked[0][0]["messages"][1]["content"]
     assert picture["image_url"]["url"] == "data:image/png;base64," + base64.b64encode(PNG).decode()
     assert NEEDS.question in text["text"]
-
-
-def test_without_a_model_all_pass_as_they_are(folder: Path) -> None:
     assert run(folder, None, STANDS_ALONE, NEEDS).outputs == [STANDS_ALONE, NEEDS]
 
 
-def test_a_description_that_cannot_be_used_is_asked_for_again(folder: Path) -> None:
-    client = Client(lambda attempt: "Tax collectors weigh coins." if attempt < 2 else "Two men weigh coins.")
+def test_a_description_that_cannot_be_used_is_asked_for_again_and_then_a_reject(folder: Path) -> None:
+    client = Scripted(lambda _, attempt: "Tax collectors weigh coins." if attempt < 2 else "Two men weigh coins.")
     result = run(folder, client, NEEDS)
     assert [item.picture_text for item in result.outputs] == ["Two men weigh coins."]
-    assert len({(payload["temperature"], payload["seed"]) for payload in client.asked}) == 3
-
-
-def test_a_model_that_never_says_anything_usable_costs_a_reject(folder: Path) -> None:
-    client = Client(lambda _: "")
+    assert len({(payload["temperature"], payload["seed"]) for payload, _ in client.asked}) == 3
+    client = Scripted(lambda *_: "")
     result = run(folder, client, NEEDS)
     assert (result.outputs, len(client.asked), result.n_to_retry) == ([], MAX_ATTEMPTS, 0)
     assert [reject.reason for reject in result.rejects] == ["picture_unread"]
 
 
 def test_a_request_that_failed_is_for_a_later_run(folder: Path) -> None:
-    client = Client(lambda _: RequestError("no answer", "ask later"))
+    client = Scripted(lambda *_: RequestError("no answer", "ask later"))
     result = run(folder, client, NEEDS)
     assert ([reject.reason for reject in result.rejects], result.n_to_retry) == (["picture_unread"], 1)
     assert len(client.asked) == 1, "the client has tried as often as it may"
@@ -97,8 +72,8 @@ def test_a_request_that_failed_is_for_a_later_run(folder: Path) -> None:
 )
 def test_a_picture_that_is_not_there_is_a_reject(folder: Path, picture: str, source: str, why: str) -> None:
     digest = "d" if picture.endswith("tiff") else None
-    item = make_item("What does the cartoon below mock?", "it", picture=picture, source=source, picture_digest=digest)
-    result = run(folder, Client(lambda _: "x"), item)
+    item = make_item(MOCKS, "it", picture=picture, source=source, picture_digest=digest)
+    result = run(folder, Scripted(lambda *_: "x"), item)
     assert [reject.reason for reject in result.rejects] == ["picture_missing"]
     assert why in result.rejects[0].detail
 
@@ -117,15 +92,20 @@ def test_identity_depends_on_the_model_and_not_on_the_folder() -> None:
     assert PicturesStage({}, SEES).matters() != PicturesStage({}, None).matters()
 
 
+def read_digests(folder: Path, picture: str) -> list[str | None]:
+    """Digests of the items of a source of one row with this picture."""
+    row = {"id": "1", "pic_path": picture, "question": "What is mocked below?", "correct_answer": "A"}
+    (folder / "rows.jsonl").write_text(json.dumps({**row, "options": {"A": "It", "B": "Them"}}), encoding="utf-8")
+    source = SourceConfig(name="hssbench", path=str(folder / "rows.jsonl"), pictures=str(folder))
+    return [item.picture_digest for item in read_items(source, None, SplitConfig()).items]
+
+
 def test_another_picture_in_its_place_is_another_item(tmp_path: Path) -> None:
-    row = {"id": "1", "pic_path": "a.png", "question": "What is mocked below?", "correct_answer": "A"}
-    (tmp_path / "rows.jsonl").write_text(json.dumps({**row, "options": {"A": "It", "B": "Them"}}), encoding="utf-8")
-    source = SourceConfig(name="hssbench", path=str(tmp_path / "rows.jsonl"), pictures=str(tmp_path))
     found = []
     for content in (None, PNG, PNG + b"more"):
         if content is not None:
             (tmp_path / "a.png").write_bytes(content)
-        found += [item.picture_digest for item in read_items(source, None, SplitConfig()).items]
+        found += read_digests(tmp_path, "a.png")
     assert found[0] is None
     assert len(set(found)) == 3
 
@@ -149,12 +129,8 @@ def outside(folder: Path) -> Path:
 )
 def test_no_file_outside_the_folder_is_read_or_sent(outside: Path, picture: str) -> None:
     named = picture.format(folder=outside.parent)
-    row = {"id": "1", "pic_path": named, "question": "What is mocked below?", "correct_answer": "A"}
-    rows = outside / "rows.jsonl"
-    rows.write_text(json.dumps({**row, "options": {"A": "It", "B": "Them"}}), encoding="utf-8")
-    source = SourceConfig(name="hssbench", path=str(rows), pictures=str(outside))
-    assert [item.picture_digest for item in read_items(source, None, SplitConfig()).items] == [None]
-    client = Client(lambda _: "Two men weigh coins.")
+    assert read_digests(outside, named) == [None]
+    client = Scripted(lambda *_: "Two men weigh coins.")
     result = run(outside, client, replace(NEEDS, picture=named))  # a digest says it was there once
     assert (result.outputs, client.asked) == ([], [])
     assert [reject.reason for reject in result.rejects] == ["picture_missing"]
@@ -162,5 +138,5 @@ def test_no_file_outside_the_folder_is_read_or_sent(outside: Path, picture: str)
 
 @pytest.mark.parametrize("picture", ["b.png", "../shots/b.png", "inside.png"])
 def test_a_picture_of_the_folder_is_sent_however_it_is_named(outside: Path, picture: str) -> None:
-    client = Client(lambda _: "Two men weigh coins.")
+    client = Scripted(lambda *_: "Two men weigh coins.")
     assert len(run(outside, client, replace(NEEDS, picture=picture)).outputs) == 1

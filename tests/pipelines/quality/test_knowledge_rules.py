@@ -63,38 +63,28 @@ def test_honest_requests_are_found_again_in_every_form(make: Callable[..., Dialo
 
 
 @pytest.mark.parametrize("oracle", [{"temperature": 0.5}, {"max_tokens": 20}, {"max_asks": 1}, {"prompt": "whole"}])
-def test_so_they_are_with_other_settings(oracle: dict[str, Any]) -> None:
+def test_so_they_are_with_other_settings_and_at_a_later_ask(oracle: dict[str, Any]) -> None:
     assert wrong(plain(), row_of(plain(), Keyed(), **oracle)) == set()
-
-
-def test_answers_to_a_later_ask_are_found_again() -> None:
     assert wrong(plain(), row_of(plain(), Keyed(n_unusable=2))) == set()
+
+
+TOLD = {"level 0 knows only what was said"}
 
 
 def leaks(text: str) -> str:
     return f"{text}\nBy the way: {ANSWER}" if "none" in text else text
 
 
-def test_a_request_of_level_0_that_was_told_the_answer_is_found() -> None:
-    assert wrong(follow_up(), row_of(follow_up(), Keyed(change=leaks))) == {"level 0 knows only what was said"}
-
-
-def test_words_that_had_not_been_said_are_found_in_a_request() -> None:
-    row = row_of(plain(), Keyed())
-    later = replace(row, events=tuple(replace(each, t_s=each.t_s - 0.5) for each in row.events))
-    assert wrong(plain(), later) == {"level 0 knows only what was said"}
-
-
-def test_a_turn_whose_text_says_more_than_was_heard_of_it_is_found() -> None:
+def test_a_request_of_level_0_that_was_told_more_than_was_said_is_found() -> None:
+    assert wrong(follow_up(), row_of(follow_up(), Keyed(change=leaks))) == TOLD
+    row = row_of(plain(), Keyed(n_unusable=1))
+    assert {event.attempt for event in row.events if event.status != "truth"} == {1}
+    first = replace(row, events=tuple(replace(each, attempt=0) for each in row.events))
+    assert wrong(plain(), first) == TOLD
+    sooner = replace(row, events=tuple(replace(each, t_s=each.t_s - 0.5) for each in row.events))
+    assert wrong(plain(), sooner) == TOLD
     question, cut, *rest = interruption().turns
     promised = replace(cut, spoken_text=cut.written_text)
     assert promised.spoken_text != cut.spoken_text
     dialogue = make_dialogue(question, promised, *rest)
-    assert wrong(dialogue, row_of(dialogue, Keyed())) == {"level 0 knows only what was said"}
-
-
-def test_a_request_of_another_attempt_than_the_row_says_is_found() -> None:
-    row = row_of(plain(), Keyed(n_unusable=1))
-    assert {event.attempt for event in row.events if event.status != "truth"} == {1}
-    first = replace(row, events=tuple(replace(each, attempt=0) for each in row.events))
-    assert wrong(plain(), first) == {"level 0 knows only what was said"}
+    assert wrong(dialogue, row_of(dialogue, Keyed())) == TOLD

@@ -10,16 +10,10 @@ from data_schemas.config import OracleConfig
 from data_schemas.records import OracleEvent, OracleRow
 from pipelines.asking import run_alone
 from pipelines.oracle.share import is_in_share
-from pipelines.quality.oracle_rules import AskedTurn, check_oracles, find_asked_turns
+from pipelines.quality.oracle_rules import check_oracles, find_asked_turns
 from tests.support.oracle_dialogues import Scripted, batch_of, follow_up, opened, oracle_stage
 
 DIALOGUE = follow_up()
-
-
-@pytest.fixture(scope="module")
-def asked() -> list[AskedTurn]:
-    """The turns of the dialogue."""
-    return find_asked_turns(DIALOGUE.turns)
 
 
 def made_row(**oracle: Any) -> OracleRow:
@@ -33,8 +27,8 @@ def row() -> OracleRow:
     return made_row()
 
 
-def broken(row: OracleRow, asked: list[AskedTurn]) -> set[str]:
-    return {rule for rule, _ in check_oracles(row, asked)}
+def broken(row: OracleRow) -> set[str]:
+    return {rule for rule, _ in check_oracles(row, find_asked_turns(DIALOGUE.turns))}
 
 
 def on_event(place: int | str, **changes: Any) -> Callable[[OracleRow], OracleRow]:
@@ -143,33 +137,25 @@ FAULTS: list[tuple[str, Callable[[OracleRow], OracleRow]]] = [
 
 
 @pytest.mark.parametrize(("rule", "change"), FAULTS, ids=[f"{n} {rule}" for n, (rule, _) in enumerate(FAULTS)])
-def test_a_fault_breaks_its_rule_alone(
-    row: OracleRow, asked: list[AskedTurn], rule: str, change: Callable[[OracleRow], OracleRow]
-) -> None:
-    assert broken(row, asked) == set()
-    assert broken(change(row), asked) == {rule}
+def test_a_fault_breaks_its_rule_alone(row: OracleRow, rule: str, change: Callable[[OracleRow], OracleRow]) -> None:
+    assert broken(row) == set()
+    assert broken(change(row)) == {rule}
 
 
-def test_events_of_both_directions_are_wanted_where_the_row_says_so(asked: list[AskedTurn]) -> None:
+def test_both_directions_and_level_bounds_are_those_that_the_row_says(row: OracleRow) -> None:
     both = made_row(both_directions=True)
-    assert broken(both, asked) == set()
-    assert broken(replace(both, both_directions=False), asked) == {"events belong to a turn that is answered"}
-
-
-def test_other_level_bounds_are_another_schedule(row: OracleRow, asked: list[AskedTurn]) -> None:
+    assert broken(both) == set()
+    assert broken(replace(both, both_directions=False)) == {"events belong to a turn that is answered"}
     other = replace(row, level_bounds=(0.01, 0.02, 0.03, 0.04))
-    assert "events are those of the schedule" in broken(other, asked)
+    assert "events are those of the schedule" in broken(other)
 
 
-def test_a_request_that_failed_is_no_fault(row: OracleRow, asked: list[AskedTurn]) -> None:
-    failed: dict[str, Any] = dict.fromkeys(("text", "raw_text", "request_id", "attempt"))
-    failed |= {"status": "failed", "error": "request: refused"}
-    assert broken(on_request(**failed)(row), asked) == set()
+FAILED: dict[str, Any] = dict.fromkeys(("text", "raw_text", "request_id", "attempt"))
+FAILED |= {"status": "failed", "error": "request: refused"}
 
 
-def test_an_event_of_a_request_that_failed_has_no_answer_of_its_own(row: OracleRow, asked: list[AskedTurn]) -> None:
-    failed: dict[str, Any] = dict.fromkeys(("text", "raw_text", "request_id", "attempt"))
-    failed |= {"status": "failed", "error": "request: refused"}
+def test_a_request_that_failed_is_no_fault_unless_an_event_has_an_answer(row: OracleRow) -> None:
+    assert broken(on_request(**FAILED)(row)) == set()
     shared = next(event for event in row.events if event.status == "shared")
     asker = next(n for n, event in enumerate(row.events) if event.request_id == shared.request_id)
-    assert broken(on_event(asker, **failed)(row), asked) == {"events share what was asked for them"}
+    assert broken(on_event(asker, **FAILED)(row)) == {"events share what was asked for them"}

@@ -23,21 +23,12 @@ def test_a_year_has_the_value_of_its_number(number: int) -> None:
 @pytest.mark.parametrize(
     ("said", "value"),
     [
-        ("three point one four", "3.14"),
-        ("point five", "0.5"),
-        ("a hundred and twenty", "120"),
-        ("nineteen hundred", "1900"),
-        ("twenty oh eight", "2008"),
-        ("twenty five", "25"),
-        ("five twenty", "520"),
-        ("two hundred thousand and six", "200006"),
-        ("two thirds", "23#"),
-        ("minus thirty two", "-32"),
-        ("negative five", "-5"),
-        ("minus zero point five", "-0.5"),
-        ("minus point five", "-0.5"),
+        ("three point one four", "3.14"), ("point five", "0.5"), ("a hundred and twenty", "120"),
+        ("nineteen hundred", "1900"), ("twenty oh eight", "2008"), ("twenty five", "25"), ("five twenty", "520"),
+        ("two hundred thousand and six", "200006"), ("two thirds", "23#"), ("minus thirty two", "-32"),
+        ("negative five", "-5"), ("minus zero point five", "-0.5"), ("minus point five", "-0.5"),
     ],
-)
+)  # fmt: skip
 def test_readings_have_values(said: str, value: str) -> None:
     assert count_number_words(said.split(), 0) == len(said.split())
     assert parse_number_words(said.split()) == value
@@ -100,39 +91,31 @@ def test_what_is_heard_otherwise_is_counted(said: str, heard: str, n_errors: int
     assert (found.n_numbers, found.n_numbers_heard) == numbers
 
 
-def test_names_are_capitalised_words_inside_sentences_and_are_heard_by_sound() -> None:
-    found = compare_transcript(
-        "Then Natalia met Siobhan in Kyoto. Trees grew, and I saw DNA.", "Then Natalya met Shivon in Boston"
-    )
-    assert (found.n_names, found.n_names_heard) == (3, 2)
-    assert found.n_word_errors >= 2, "a name written otherwise is still an error of words"
-
-
-def test_names_that_begin_sentences_count_and_options_that_do_not_bear_names_do_not() -> None:
-    found = compare_transcript(
-        "Weng earns two dollars. Natalia sold clips.", "She earns two dollars. Natalya sold clips."
-    )
-    assert (found.n_names, found.n_names_heard) == (2, 1)
-    found = compare_transcript(
-        "Is it: first, Fever; second, Shivering; or third, Be laid off?", "is it first fever second third"
-    )
-    assert found.n_names == 0
-
-
-def test_a_name_that_is_left_out_is_not_heard() -> None:
-    found = compare_transcript("She asked Peter to leave.", "She asked to leave.")
-    assert (found.n_names, found.n_names_heard) == (1, 0)
+@pytest.mark.parametrize(
+    ("said", "heard", "n_names", "n_heard", "n_errors"),
+    [
+        ("Then Natalia met Siobhan in Kyoto. I saw DNA.", "Then Natalya met Shivon in Boston. I saw DNA.", 3, 2, 3),
+        ("Weng earns two dollars. Natalia sold clips.", "She earns two dollars. Natalya sold clips.", 2, 1, 2),
+        ("She asked Peter to leave.", "She asked to leave.", 1, 0, 1),
+    ],
+)
+def test_names_are_heard_by_sound_though_written_otherwise_they_are_errors_of_words(
+    said: str, heard: str, n_names: int, n_heard: int, n_errors: int
+) -> None:
+    found = compare_transcript(said, heard)
+    assert (found.n_names, found.n_names_heard, found.n_word_errors) == (n_names, n_heard, n_errors)
 
 
 WORDS = st.lists(st.sampled_from(["two", "hundred", "and", "Paul", "the", "seventh", "point", "a", "car"]), min_size=1)
 
 
 @given(words=WORDS)
-def test_what_is_heard_as_said_has_no_errors(words: list[str]) -> None:
+def test_what_is_heard_as_said_has_no_errors_and_there_is_a_verdict_for_each_word(words: list[str]) -> None:
     text = " ".join(words)
     found = compare_transcript(text, text + ".")
     assert found.n_word_errors == 0
     assert (found.n_numbers_heard, found.n_names_heard) == (found.n_numbers, found.n_names)
+    assert len(compare_transcript(text, "the hundred cars").is_heard) == len(words)
 
 
 def test_a_row_keeps_the_transcript_as_it_was_written() -> None:
@@ -143,28 +126,17 @@ def test_a_row_keeps_the_transcript_as_it_was_written() -> None:
 @pytest.mark.parametrize(
     ("said", "heard", "n_misheard"),
     [
-        ("It's Siobhan.", "It's Shivon.", 0),
-        ("It's Al Khwarizmi.", "Its alkwarizmi", 0),
+        ("It's Siobhan.", "It's Shivon.", 0), ("It's Al Khwarizmi.", "Its alkwarizmi", 0),
         ("The organelle is a mitochondrion.", "The organelle is a mito chondrian.", 0),
-        ("Then Natalia came.", "Then Natalya came.", 0),
-        ("It decreases.", "At decreases.", 0),
-        ("It's Paris.", "It's Berlin.", 1),
-        ("They increase.", "They decrease.", 1),
-        ("It's substitutes.", "It substitutes.", 0),
-        ("Right. That's sixty litres.", "Write that sixty liters.", 0),
-        ("It's cats.", "It dogs.", 1),
-        ("He met Iran.", "He met Iraq.", 1),
-        ("It can't.", "It cannot.", 0),
-        ("They don't.", "They do not.", 0),
-        ("It is gold.", "It's gold.", 0),
-        ("Glycolysis.", "Glycolisis.", 0),
-        ("It was hyperthyroidism.", "It was hypothyroidism.", 1),
-        ("Potassium chlorate.", "Potassium chlorite.", 1),
-        ("Yes.", "No.", 1),
-        ("Yes.", "", 1),
-        ("She saw a ship.", "She saw a sheep.", 1),
+        ("Then Natalia came.", "Then Natalya came.", 0), ("It decreases.", "At decreases.", 0),
+        ("It's Paris.", "It's Berlin.", 1), ("They increase.", "They decrease.", 1),
+        ("It's substitutes.", "It substitutes.", 0), ("Right. That's sixty litres.", "Write that sixty liters.", 0),
+        ("It's cats.", "It dogs.", 1), ("He met Iran.", "He met Iraq.", 1), ("It can't.", "It cannot.", 0),
+        ("They don't.", "They do not.", 0), ("It is gold.", "It's gold.", 0), ("Glycolysis.", "Glycolisis.", 0),
+        ("It was hyperthyroidism.", "It was hypothyroidism.", 1), ("Potassium chlorate.", "Potassium chlorite.", 1),
+        ("Yes.", "No.", 1), ("Yes.", "", 1), ("She saw a ship.", "She saw a sheep.", 1),
     ],
-)
+)  # fmt: skip
 def test_a_spelling_of_a_rare_word_is_forgiven_and_another_word_is_not(said: str, heard: str, n_misheard: int) -> None:
     found = compare_transcript(said, heard)
     assert found.n_misheard == n_misheard
@@ -186,8 +158,3 @@ def test_a_spelling_of_a_rare_word_is_forgiven_and_another_word_is_not(said: str
 )
 def test_negations_are_heard_or_not(said: str, heard: str, has_negations: bool) -> None:
     assert compare_transcript(said, heard).has_negations == has_negations
-
-
-@given(words=WORDS)
-def test_there_is_a_verdict_for_each_spoken_word(words: list[str]) -> None:
-    assert len(compare_transcript(" ".join(words), "the hundred cars").is_heard) == len(words)

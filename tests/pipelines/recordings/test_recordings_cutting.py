@@ -30,44 +30,29 @@ def told(pieces: list[Piece]) -> list[list[tuple[str, list[str]]]]:
     return [[(turn[0].speaker, [each.text for each in turn]) for turn in piece.turns] for piece in pieces]
 
 
-def test_pieces_of_words_are_joined_and_a_pause_parts_utterances_of_one_turn() -> None:
+def test_pieces_of_words_are_joined_and_parted_by_a_pause_and_not_by_who_speaks_in() -> None:
     pieces = said((" Let", 3.0), (" me", 3.1), (" thin", 3.2), ("k.", 3.3), (" Nine", 6.0), (".", 6.1))
     (dialogue,) = cut_session([heard("How many?", 1.0, 2.5)], pieces, ALONE, 20.0)
     assert told([dialogue]) == [[("B", ["How many?"]), ("A", ["Let me think.", "Nine."])]]
     assert (dialogue.start_s, dialogue.end_s) == (0.6, 6.1 + 1.0 + 0.5)
-
-
-def test_who_speaks_in_does_not_part_what_is_being_said() -> None:
     pieces = said((" It", 3.0), (" is", 3.4), (" nine", 3.8), (" or", 4.2), (" ten", 4.6))
     (dialogue,) = cut_session([heard("How many?", 1.0, 2.5), heard("Wait.", 3.9, 4.4)], pieces, ALONE, 20.0)
     assert told([dialogue]) == [[("B", ["How many?"]), ("A", ["It is nine or ten"]), ("B", ["Wait."])]]
 
 
-def test_a_greeting_comes_before_the_first_turn_of_the_caller() -> None:
+def test_a_greeting_comes_before_the_first_turn_of_the_caller_and_silence_leaves_nothing() -> None:
     dialogues = cut_session([heard("Hello.", 3.0, 4.0)], said((" Hi", 0.2), (" there", 5.0)), ALONE, 20.0)
     assert told(dialogues) == [[("A", ["Hi"]), ("B", ["Hello."]), ("A", ["there"])]]
+    assert cut_session([heard("  ", 1.0, 2.0)], said((" ", 1.0)), ALONE, 20.0) == []
 
 
-def test_where_the_mode_changes_in_a_pause_another_dialogue_begins_with_its_own_voice() -> None:
+def test_another_mode_begins_a_dialogue_with_its_own_voice_and_another_chat_model_does_not() -> None:
     voices = [*ALONE, voice(7.0, "cascade", "kokoro/af_heart")]
-    dialogues = cut_session(
-        [heard("How many?", 1.0, 2.0), heard("And now?", 7.4, 8.5)],
-        said((" Nine", 3.0), (" eggs", 3.5), (" Ten", 10.0)),
-        voices,
-        20.0,
-    )
+    asked, pieces = [heard("How many?", 1.0, 2.0), heard("And now?", 7.4, 8.5)], [(" Nine", 3.0), (" eggs", 3.5)]
+    dialogues = cut_session(asked, said(*pieces, (" Ten", 10.0)), voices, 20.0)
     assert told(dialogues) == [[("B", ["How many?"]), ("A", ["Nine eggs"])], [("B", ["And now?"]), ("A", ["Ten"])]]
     assert [[each.mode for each in dialogue.voices] for dialogue in dialogues] == [["tandem"], ["cascade"]]
     assert dialogues[1].start_s == 7.0, "not the sound of the other voice"
-
-
-def test_a_dialogue_in_which_the_mode_changes_while_somebody_speaks_has_both_voices() -> None:
-    voices = [*ALONE, voice(3.2, "cascade", "kokoro/af_heart")]
-    (dialogue,) = cut_session([heard("How many?", 1.0, 2.0)], said((" Nine", 3.0), (" eggs", 3.5)), voices, 20.0)
-    assert [each.mode for each in dialogue.voices] == ["tandem", "cascade"]
-
-
-def test_another_chat_model_is_no_other_voice() -> None:
     voices = [*ALONE, voice(3.2, "tandem", back_end="math")]
     (dialogue,) = cut_session([heard("How many?", 1.0, 2.0)], said((" Nine", 3.0), (" eggs", 3.5)), voices, 20.0)
     assert list(dialogue.voices) == ALONE
@@ -85,18 +70,12 @@ def test_no_dialogue_of_one_voice_holds_sound_of_another(changes_s: list[float],
         assert dialogue.voices[0] == [each for each in voices if each.start_s <= dialogue.start_s][-1]
 
 
-def test_nobody_who_speaks_leaves_nothing() -> None:
-    assert cut_session([heard("  ", 1.0, 2.0)], said((" ", 1.0)), ALONE, 20.0) == []
-
-
 TURNS = st.lists(st.tuples(st.floats(0.1, 20.0), st.floats(0.2, 8.0)), min_size=1, max_size=30)
 PIECES = st.lists(st.floats(0.0, LENGTH_S - 2), max_size=80)
 
 
 @given(TURNS, PIECES)
-def test_every_word_is_in_one_dialogue_and_no_cut_goes_through_speech(
-    turns: list[tuple[float, float]], times_s: list[float]
-) -> None:
+def test_words_are_in_one_dialogue_and_no_cut_in_speech(turns: list[tuple[float, float]], times_s: list[float]) -> None:
     heards: list[HeardTurn] = []
     at_s = 0.0
     for number, (gap_s, length_s) in enumerate(turns):

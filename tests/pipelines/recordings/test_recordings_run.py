@@ -4,17 +4,12 @@ import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from data_schemas.arrow import from_table, to_table
-from data_schemas.config import (
-    ChatConfig,
-    OracleConfig,
-    PartConfig,
-    RefreshConfig,
-    SourceConfig,
-)
+from data_schemas.config import ChatConfig, OracleConfig, PartConfig, RefreshConfig, SourceConfig
 from data_schemas.errors import ConfigError, SourceError
 from data_schemas.manifest import REJECTS
 from data_schemas.reader import DatasetReader
@@ -50,22 +45,22 @@ def make(config: RefreshConfig) -> DatasetReader:
     return DatasetReader(config.out)
 
 
-def rows_of(config: RefreshConfig) -> list[AudioDialogue]:
+def rows_of(config: RefreshConfig, record: type[Any], kind: str) -> list[Any]:
     reader = DatasetReader(config.out)
-    tables = [reader.store.read_table(entry.path) for entry in reader.manifest.select_kind("data")]
-    return [row for table in tables for row in from_table(table, AudioDialogue)]
+    tables = [reader.store.read_table(entry.path) for entry in reader.manifest.select_kind(kind)]
+    return [row for table in tables for row in from_table(table, record)]
+
+
+def dialogues_of(config: RefreshConfig) -> list[AudioDialogue]:
+    return rows_of(config, AudioDialogue, "data")
 
 
 def oracles_of(config: RefreshConfig) -> list[OracleRow]:
-    reader = DatasetReader(config.out)
-    tables = [reader.store.read_table(entry.path) for entry in reader.manifest.select_kind("oracle")]
-    return [row for table in tables for row in from_table(table, OracleRow)]
+    return rows_of(config, OracleRow, "oracle")
 
 
 def rejects_of(config: RefreshConfig) -> list[tuple[str, str]]:
-    reader = DatasetReader(config.out)
-    tables = [reader.store.read_table(entry.path) for entry in reader.manifest.select_kind(REJECTS)]
-    return [(row.item_id, row.reason) for table in tables for row in from_table(table, Reject)]
+    return [(row.item_id, row.reason) for row in rows_of(config, Reject, REJECTS)]
 
 
 def holds(folder: Path, words: str) -> list[str]:
@@ -81,12 +76,12 @@ def holds(folder: Path, words: str) -> list[str]:
     return found
 
 
-def test_recordings_become_a_sound_dataset_with_every_word_timed_and_oracles(tmp_path: Path) -> None:
+def test_recordings_become_a_dataset_with_every_word_timed_and_oracles_which_is_encoded(tmp_path: Path) -> None:
     record(tmp_path / "kept", {"one": EGGS})
     config = config_for(tmp_path)
     make(config)
     assert check_dataset(config.out).faults == []
-    (row,) = rows_of(config)
+    (row,) = dialogues_of(config)
     assert [turn.speaker for turn in row.turns] == ["B", "A", "B", "A"]
     assert row.turns[2].written_text == "And if I sell 9 of them?"
     assert row.turns[2].spoken_text == "And if I sell nine of them?"
@@ -101,34 +96,29 @@ def test_recordings_become_a_sound_dataset_with_every_word_timed_and_oracles(tmp
     truths = [event.text for event in oracle.events if event.status == "truth"]
     assert truths == ["We still have eighteen brown eggs today.", "Then you have nine eggs."]
     consents = (Path(config.out) / "consents" / "recordings.jsonl").read_text().splitlines()
-    assert [json.loads(line) for line in consents] == [
-        {"session_id": "one", "consented_at": "2026-05-01T12:00:00+00:00", "notice": NOTICE}
-    ]
+    consent = {"session_id": "one", "consented_at": "2026-05-01T12:00:00+00:00", "notice": NOTICE}
+    assert [json.loads(line) for line in consents] == [consent]
+    encoded = encode_dataset(encode_settings(Path(config.out), str(make_vocabulary(tmp_path / "vocabulary").path)))
+    assert (encoded.counts.n_rows, encoded.counts.n_events) == (1, len(oracle.events))
 
 
-def test_such_a_dataset_is_encoded(tmp_path: Path) -> None:
-    vocabulary = str(make_vocabulary(tmp_path / "vocabulary").path)
-    record(tmp_path / "kept", {"one": EGGS})
-    config = config_for(tmp_path)
-    make(config)
-    manifest = encode_dataset(encode_settings(Path(config.out), vocabulary))
-    assert manifest.counts.n_rows == 1
-    assert manifest.counts.n_events == len(oracles_of(config)[0].events)
-
-
-def test_running_again_changes_nothing_and_new_recordings_leave_the_old_files_alone(tmp_path: Path) -> None:
+def test_running_again_changes_nothing_and_other_oracles_and_recordings_no_old_file(
+    tmp_path: Path,
+) -> None:
     record(tmp_path / "kept", {"one": EGGS})
     config = config_for(tmp_path)
     make(config)
     first = contents(Path(config.out))
     make(config)
     assert contents(Path(config.out)) == first
+    data = {name: content for name, content in first.items() if name.startswith(("data/", "oracles/", ".store/parts"))}
+    make(config.model_copy(update={"oracle": OracleConfig(version="other", interval_s=1.0)}))
+    assert data.items() <= contents(Path(config.out)).items()
+    assert check_dataset(config.out).faults == []
     record(tmp_path / "kept", {"two": SECRET})
     make(config)
-    assert len(rows_of(config)) == 2
-    again = contents(Path(config.out))
-    data = [name for name in first if name.startswith(("data/", "oracles/", ".store/parts"))]
-    assert {name: again[name] for name in data} == {name: first[name] for name in data}
+    assert len(dialogues_of(config)) == 2
+    assert data.items() <= contents(Path(config.out)).items()
     assert check_dataset(config.out).faults == []
 
 
@@ -148,19 +138,7 @@ def test_of_a_deleted_recording_nothing_is_left(tmp_path: Path, others: dict[str
     make(config)
     assert holds(Path(config.out), "parrots") == []
     assert [holds(Path(config.out), str(answer)) for answer in own] == [[] for _ in own]
-    assert len(rows_of(config)) == len(others)
-    assert check_dataset(config.out).faults == []
-
-
-def test_another_version_of_the_oracles_leaves_what_was_answered_before(tmp_path: Path) -> None:
-    record(tmp_path / "kept", {"one": EGGS})
-    config = config_for(tmp_path)
-    make(config)
-    before = contents(Path(config.out))
-    make(config.model_copy(update={"oracle": OracleConfig(version="other", interval_s=1.0)}))
-    after = contents(Path(config.out))
-    kept = [name for name in before if name.startswith((".store/parts", "data/", "oracles/"))]
-    assert {name: after.get(name) for name in kept} == {name: before[name] for name in kept}
+    assert len(dialogues_of(config)) == len(others)
     assert check_dataset(config.out).faults == []
 
 
@@ -169,7 +147,7 @@ def test_a_long_session_is_cut_where_nobody_speaks(tmp_path: Path) -> None:
     record(tmp_path / "kept", {"one": [*EGGS, *later]})
     config = config_for(tmp_path)
     make(config)
-    rows = rows_of(config)
+    rows = dialogues_of(config)
     assert [row.dialogue_id for row in rows] == ["recordings-one-v0", "recordings-one-v1"]
     assert [len(row.turns) for row in rows] == [4 + 2, 2]
     assert check_dataset(config.out).faults == []
@@ -180,32 +158,29 @@ def test_who_spoke_for_the_server_stands_in_each_row(tmp_path: Path) -> None:
     record(tmp_path / "kept", {"one": [*EGGS[:2], Line(MODE, 9.0, "cascade"), *later]})
     config = config_for(tmp_path)
     make(config)
-    assert [(row.provenance.voice_a, row.provenance.tts) for row in rows_of(config)] == [
-        ("kame-nano", "kame serve, tandem"),
-        ("espeak/en-us", "kame serve, cascade"),
-    ]
+    spoke = [(row.provenance.voice_a, row.provenance.tts) for row in dialogues_of(config)]
+    assert spoke == [("kame-nano", "kame serve, tandem"), ("espeak/en-us", "kame serve, cascade")]
     assert check_dataset(config.out).faults == []
 
 
 def test_what_cannot_be_used_is_refused_with_its_reason(tmp_path: Path) -> None:
     kept = tmp_path / "kept"
-    record(
-        kept,
-        {
-            "good": EGGS,
-            "garbled": [EGGS[0], Line("A", 2.6, "Nine eggs remain then.", "Upon Madagascar sat Beethoven.")],
-            "mute": [Line("B", 0.5, "Is anybody there?")],
-            "unasked": [Line("A", 0.5, "Hello there my friend.")],
-            "code": [replace(EGGS[0], written="How many eggs are left? <table>"), EGGS[1]],
-            "swapped": [EGGS[0], EGGS[1], Line(MODE, 3.0, "cascade")],
-            "late": [EGGS[1], replace(EGGS[0], start_s=9.0)],
-        },
-    )
+    sessions: dict[str, Sequence[Line]] = {
+        "good": EGGS,
+        "garbled": [EGGS[0], Line("A", 2.6, "Nine eggs remain then.", "Upon Madagascar sat Beethoven.")],
+        "mute": [Line("B", 0.5, "Is anybody there?")],
+        "unasked": [Line("A", 0.5, "Hello there my friend.")],
+        "code": [replace(EGGS[0], written="How many eggs are left? <table>"), EGGS[1]],
+        "swapped": [EGGS[0], EGGS[1], Line(MODE, 3.0, "cascade")],
+        "late": [EGGS[1], replace(EGGS[0], start_s=9.0)],
+    }
+    record(kept, sessions)
     (kept / "damaged.parquet").write_bytes(b"no recording")
     config = config_for(tmp_path)
     make(config)
-    assert [row.item_id for row in rows_of(config)] == ["recordings-good"]
+    assert [row.item_id for row in dialogues_of(config)] == ["recordings-good"]
     rejects = dict(rejects_of(config))
+    assert rejects.pop("recordings-garbled") in ("words_not_found", "score_low", "not_sound")
     assert rejects == {
         "recordings-damaged": "damaged",
         "recordings-mute": "nothing_said",
@@ -213,9 +188,7 @@ def test_what_cannot_be_used_is_refused_with_its_reason(tmp_path: Path) -> None:
         "recordings-code": "markup",
         "recordings-swapped": "mode_changed",
         "recordings-late": "no_exchange",
-        "recordings-garbled": rejects["recordings-garbled"],
     }
-    assert rejects["recordings-garbled"] in ("words_not_found", "score_low", "not_sound")
     assert check_dataset(config.out).faults == []
 
 
@@ -236,7 +209,7 @@ def test_a_question_of_an_evaluation_set_is_kept_out(tmp_path: Path) -> None:
     (tmp_path / "bench.jsonl").write_text(json.dumps({"question": "how many eggs are left"}) + "\n")
     config = config_for(tmp_path, evaluation_sets=[str(tmp_path / "bench.jsonl")])
     make(config)
-    assert [row.item_id for row in rows_of(config)] == ["recordings-two"]
+    assert [row.item_id for row in dialogues_of(config)] == ["recordings-two"]
     assert rejects_of(config) == [("recordings-one", "contaminated")]
 
 

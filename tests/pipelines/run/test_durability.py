@@ -31,11 +31,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 class Disk:
-    """Notes what is put on the disk and what takes its name, by path in a folder, and may fail.
-
-    `calls` has `fsync` with the place that a file is to have, or with a folder; and `rename` with the new place.
-    `fails` is told of each place that is put on the disk and says whether the disk fails there.
-    """
+    """Notes what is put on the disk and what takes its name, by path in a folder, and may fail at a place."""
 
     def __init__(self, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.calls: list[tuple[str, str]] = []

@@ -1,5 +1,6 @@
 """What is handed to an executor, how much at a time, and what is said where a place cannot do it."""
 
+import json
 import multiprocessing
 import os
 import pickle
@@ -9,13 +10,14 @@ import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from concurrent.futures import CancelledError, Executor, Future
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from pydantic import ValidationError
 
-from data_schemas.config import RefreshConfig, StageResources
+from data_schemas.config import PartConfig, RefreshConfig, SourceConfig, SplitConfig, StageResources
 from data_schemas.errors import BackendError, KameError
 from data_schemas.store import Store
 from pipelines.run import workers
@@ -96,17 +98,8 @@ def place(monkeypatch: pytest.MonkeyPatch) -> Place:
 
 def parts(n: int, shard: int = 0) -> list[Part]:
     prints = {ITEMS: "0" * 16, SCRIPT: "1" * 16}
-    return [
-        Part(
-            part_id=f"s-p{shard}{k:05d}",
-            shard_id=f"s{shard}",
-            source="s",
-            split="train",
-            n_items=1,
-            fingerprints=prints,
-        )
-        for k in range(n)
-    ]
+    made = Part(part_id="", shard_id=f"s{shard}", source="s", split="train", n_items=1, fingerprints=prints)
+    return [replace(made, part_id=f"s-p{shard}{k:05d}") for k in range(n)]
 
 
 def make_nothing(config: RefreshConfig, stage: str, part: Part) -> PartRecord:
@@ -153,17 +146,12 @@ def test_a_window_of_parts_is_handed_in_not_all(place: Place, tmp_path: Path) ->
     many = parts(300)
     assert sorted(run(on_cluster(tmp_path), [many])) == [part.part_id for part in many]
     assert place.made.most == PARTS_A_SLOT * N_SLOTS
-
-
-def test_the_window_has_an_end_however_large_the_cluster(place: Place, tmp_path: Path) -> None:
     place.n_free = 100_000
     run(on_cluster(tmp_path), [parts(MOST_PARTS + 10)])
-    assert place.made.most == MOST_PARTS
+    assert place.made.most == MOST_PARTS, "the window has an end however large the cluster"
 
 
-def test_what_is_sent_is_small_and_has_full_paths(
-    place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_sent_is_small_with_full_paths(place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     seen: list[RefreshConfig] = []
 
@@ -203,9 +191,7 @@ def test_a_stage_asks_for_what_the_configuration_says(place: Place, tmp_path: Pa
     assert place.needs == needs
 
 
-def test_a_cluster_without_a_worker_that_has_enough_is_told_of(
-    place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_cluster_without_fit_workers_is_told(place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     place.n_free = 0
     monkeypatch.setattr(workers, "LOOK_EVERY_S", 0.0)
     monkeypatch.setattr(place.made, "run_one", lambda: None)
@@ -215,9 +201,7 @@ def test_a_cluster_without_a_worker_that_has_enough_is_told_of(
         run(config.model_copy(update=impatient), [parts(2)])
 
 
-def test_a_task_that_the_place_dropped_is_its_fault(
-    place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_dropped_task_is_the_places_fault(place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(place.made, "run_one", lambda: place.made.handed_in.pop()[1].cancel())
     with pytest.raises(BackendError, match="The scheduler was lost"):
         run(on_cluster(tmp_path), [parts(2)])
@@ -246,9 +230,8 @@ def test_parts_whose_local_worker_died_are_made_again(tmp_path: Path, caplog: py
 def test_a_part_that_kills_its_local_worker_each_time_ends_the_run_and_is_named(tmp_path: Path) -> None:
     config, many = config_on_doubles(tmp_path / "out", workers=2), parts(5)
     tell_to_die(config, many[3], 10)
-    with pytest.raises(
-        BackendError, match=rf"of part {many[3].part_id} of script died {MOST_LOSSES + 1} times.*memory"
-    ):
+    told = rf"of part {many[3].part_id} of script died {MOST_LOSSES + 1} times.*memory"
+    with pytest.raises(BackendError, match=told):
         run(config, [many], die_as_told)
 
 
@@ -264,6 +247,30 @@ def test_a_local_worker_that_died_while_idle_is_replaced(tmp_path: Path) -> None
     assert sorted(told) == [part.part_id for part in parts(3) + parts(3, shard=1)]
 
 
+def test_the_part_with_most_to_do_comes_first(tmp_path: Path) -> None:
+    lengths = (3, 9, 1, 6)
+    rows = [{"question": "She buys an apple and a pear. " * n + "How many is that?", "answer": str(n)} for n in lengths]
+    (tmp_path / "mine.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8")
+    columns = {"question": "question", "answer": "answer"}
+    mine = SourceConfig(name="mine", path=str(tmp_path / "mine.jsonl"), columns=columns)
+    sizes = {"parts": PartConfig(dialogues_per_part=1, parts_per_shard=4), "split": SplitConfig()}
+    config = config_on_doubles(tmp_path / "out").model_copy(update={"sources": [mine], **sizes})
+    started: list[Part] = []
+
+    def note(config: RefreshConfig, stage: str, part: Part) -> PartRecord:
+        started.append(part)
+        return RECORD
+
+    planned = make_plan(config).parts
+    with Workers(config, note) as them:
+        them.run(SCRIPT, planned, lambda *_: None)
+    runner = Runner(Store(config.out))
+    sizes_started = [runner.read_finished(part, ITEMS).n_bytes for part in started]
+    assert len(set(sizes_started)) == len(lengths)
+    assert sizes_started == sorted(sizes_started, reverse=True)
+    assert [part.part_id for part in started] != [part.part_id for part in planned], "else it shows nothing"
+
+
 def test_what_dead_workers_left_half_written_is_swept(place: Place, tmp_path: Path) -> None:
     half = tmp_path / "x.parquet.0.kame-writing"
     half.write_bytes(b"half")
@@ -275,9 +282,8 @@ def test_a_machine_that_would_make_something_else_refuses(tmp_path: Path) -> Non
     config = config_on_doubles(tmp_path / "out")
     part = make_plan(config).parts[0]
     other = config.model_copy(update={"seed": 1})  # stands for another version of the code
-    with pytest.raises(
-        BackendError, match=f"{os.uname().nodename} would make a different script of part {part.part_id}"
-    ):
+    told = f"{os.uname().nodename} would make a different script of part {part.part_id}"
+    with pytest.raises(BackendError, match=told):
         run_on_part(other, SCRIPT, part)
     assert Runner(Store(config.out)).read_record(part, SCRIPT) is None
 

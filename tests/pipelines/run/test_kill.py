@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import psutil  # type: ignore[import-untyped]
 import pytest
@@ -62,9 +63,7 @@ def wait_until(process: "subprocess.Popen[str]", condition: Callable[[], bool]) 
 
 
 @pytest.mark.parametrize("change", ["flip", "remove", "add"])
-def test_the_comparison_sees_one_changed_bit_one_file_less_and_one_more(
-    whole: Path, tmp_path: Path, change: str
-) -> None:
+def test_the_comparison_sees_a_changed_bit_a_file_less_and_one_more(whole: Path, tmp_path: Path, change: str) -> None:
     copy = tmp_path / "copy"
     shutil.copytree(whole, copy)
     assert_same(copy, whole)
@@ -84,13 +83,8 @@ def test_the_comparison_sees_one_changed_bit_one_file_less_and_one_more(
 def test_the_search_for_processes_left_behind_finds_and_ends_them(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tests.support.runs.ENDING_S", 0.2)
     forks = "import os, sys, signal; os.fork() or signal.pause()"
-    parent = subprocess.Popen(
-        [sys.executable, "-c", forks],
-        start_new_session=True,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
+    pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+    parent = subprocess.Popen([sys.executable, "-c", forks], start_new_session=True, **pipes)
     parent.wait(timeout=ENDING_S)
     with pytest.raises(RunError, match=r"signal\.pause"):
         assert_all_gone(parent)

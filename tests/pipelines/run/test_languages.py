@@ -31,12 +31,9 @@ def read(folder: Path, languages: list[str], *rows: dict[str, Any]) -> SourceRea
     return read_items(config, None, SplitConfig())
 
 
-def test_english_lacks_nothing() -> None:
+def test_english_lacks_nothing_and_all_that_another_language_lacks_is_named() -> None:
     assert list_missing("en", [DoubleTts()], DoubleAligner()) == []
     check_languages([SourceConfig(name="gsm8k")], [DoubleTts()], DoubleAligner())
-
-
-def test_all_that_a_language_lacks_is_named() -> None:
     with pytest.raises(ConfigError, match=r"'fr'.*a normaliser.*a voice of double.*the aligner double"):
         check_languages([SourceConfig(name="hssbench", languages=["en", "fr"])], [DoubleTts()], DoubleAligner())
 
@@ -57,22 +54,16 @@ def test_users_of_a_run_have_the_voices_of_their_engine() -> None:
     assert list_user_voices(RefreshConfig(speech=speech, out="out")) == [voice.name for voice in Espeak().voices()]
 
 
-def test_english_alone_is_taken_and_the_rest_is_counted(tmp_path: Path) -> None:
-    reading = read(tmp_path, ["en"], SIX, OPEN | {"id": "other", "correct_answer": "B"})
-    assert [item.language for item in reading.items] == ["en", "en"]
-    assert reading.n_left == {"fr": 1, "zh": 1}
-
-
-def test_languages_of_a_row_are_items_of_one_group_and_split(tmp_path: Path) -> None:
+def test_languages_of_a_row_are_items_of_one_group_and_split_and_the_rest_is_counted(tmp_path: Path) -> None:
     reading = read(tmp_path, ["en", "fr"], SIX)
     english, french = reading.items
     assert (french.item_id, french.language) == (f"{english.item_id}-fr", "fr")
     assert (french.question, french.answer) == (SIX["fr"]["question"], "Le pain")
     assert (french.group_id, french.split) == (english.group_id, english.split)
     assert reading.n_left == {"zh": 1}
-
-
-def test_one_broken_language_does_not_take_the_others_with_it(tmp_path: Path) -> None:
+    reading = read(tmp_path, ["en"], SIX, OPEN | {"id": "other", "correct_answer": "B"})
+    assert [item.language for item in reading.items] == ["en", "en"]
+    assert reading.n_left == {"fr": 1, "zh": 1}
     reading = read(tmp_path, ["en", "fr"], SIX | {"fr": "texte"})
     assert [item.language for item in reading.items] == ["en"]
     assert [(reject.reason, reject.detail) for reject in reading.rejects] == [("wrong_type", "'fr' is not an object")]

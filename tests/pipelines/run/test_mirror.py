@@ -43,13 +43,9 @@ OUT = "s3://corpora/team/spoken"
 STREAM = """
 import os, sys, datasets
 
-found = datasets.load_dataset(
-    "parquet",
-    data_files=f"{sys.argv[1]}/data/*.parquet",
-    split="train",
-    streaming=True,
-    storage_options={"endpoint_url": os.environ["AWS_ENDPOINT_URL"]},
-)
+options = {"endpoint_url": os.environ["AWS_ENDPOINT_URL"]}
+files = f"{sys.argv[1]}/data/*.parquet"
+found = datasets.load_dataset("parquet", data_files=files, split="train", streaming=True, storage_options=options)
 print(*(row["dialogue_id"] for row in found.select_columns(["dialogue_id"])))
 """
 LEAST_PIECE = 5 * 2**20
@@ -115,6 +111,9 @@ def config(**changes: object) -> RefreshConfig:
 
 def test_a_run_into_a_bucket_leaves_what_a_run_into_a_folder_leaves(s3: S3, whole: dict[str, bytes]) -> None:
     run_refresh(config(), Silent())
+    puts = [path.partition("?")[0].rpartition("spoken/")[2] for method, path in s3.asked if method == "PUT"]
+    shown = [path for path in puts if path.startswith(("data/", "oracles/", "rejects/"))]
+    assert puts.index("dataset.json") > max(map(puts.index, shown)), "the manifest is the last of what readers need"
     assert in_bucket() == whole
     there = set(Bucket(OUT).list_states())
     assert not [path for path in there if "answers" in path or path.endswith((".chat.jsonl", "/lock"))]
@@ -126,22 +125,9 @@ def test_a_run_into_a_bucket_leaves_what_a_run_into_a_folder_leaves(s3: S3, whol
     assert in_bucket() == whole
 
 
-def test_the_manifest_is_the_last_of_what_readers_need(s3: S3) -> None:
-    run_refresh(config(), Silent())
-    puts = [path.partition("?")[0].rpartition("spoken/")[2] for method, path in s3.asked if method == "PUT"]
-    shown = [path for path in puts if path.startswith(("data/", "oracles/", "rejects/"))]
-    assert shown
-    assert puts.index("dataset.json") > max(map(puts.index, shown))
-
-
 @pytest.mark.parametrize(("stage", "n_parts"), [("script", 1), ("oracle", 2)])
 def test_another_machine_goes_on_where_one_was_killed(
-    s3: S3,
-    whole: dict[str, bytes],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    stage: str,
-    n_parts: int,
+    s3: S3, whole: dict[str, bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stage: str, n_parts: int
 ) -> None:
     with monkeypatch.context() as until_killed, pytest.raises(Killed):
         run_refresh(config(), Killer(until_killed, stage, n_parts))
@@ -201,9 +187,8 @@ def test_a_large_file_whose_upload_fails_is_absent_or_as_it_was(
     local.write_bytes(b"new" * LEAST_PIECE)
     if is_there:
         bucket.put("large", b"old", None)
-    s3.decide = lambda method, path: (
-        fault if failing in path and method == ("PUT" if "part" in failing else "POST") else None
-    )
+    failing_method = "PUT" if "part" in failing else "POST"
+    s3.decide = lambda method, path: fault if failing in path and method == failing_method else None
     with pytest.raises(StoreError, match=f"Cannot write {OUT}/large"):
         bucket.upload("large", str(local))
     s3.decide = lambda method, path: None
@@ -275,9 +260,8 @@ def test_of_two_publishers_one_wins_and_the_other_says_so(
     shown = ("data/", "dataset.json", "README.md")
     theirs = in_bucket()
     if is_first:
-        assert {p: d for p, d in theirs.items() if p.startswith(shown)} == {
-            p: d for p, d in whole.items() if p.startswith(shown)
-        }
+        found, expected = ({p: d for p, d in each.items() if p.startswith(shown)} for each in (theirs, whole))
+        assert found == expected
     run_refresh(config(seed=1), Silent())
     assert check(OUT) == []
     assert in_bucket()["dataset.json"] != theirs["dataset.json"]
@@ -336,10 +320,9 @@ def publish_one_shard(bucket: Bucket, here: Store, lease: leases.Lease, digit: s
     with Mirror(bucket, here.root, lease) as mirror:
         mirror.pull()
         shard = here.write_bytes(f"data/train-s-{digit * 16}.parquet", digit.encode())
-        entry = ShardEntry(
-            path=shard.path, kind=DATA, source="s", split="train", n_rows=1, n_bytes=1, sha256=shard.sha256
-        )
-        manifest = make_manifest([entry], Counts(dialogues=1, audio_s=1.0, events=0, rejects=0), "v1")
+        entry = {"path": shard.path, "kind": DATA, "source": "s", "split": "train", "sha256": shard.sha256}
+        listed = ShardEntry.model_validate(entry | {"n_rows": 1, "n_bytes": 1})
+        manifest = make_manifest([listed], Counts(dialogues=1, audio_s=1.0, events=0, rejects=0), "v1")
         here.write_bytes("dataset.json", manifest.model_dump_json().encode())
         here.write_bytes("README.md", digit.encode())
         remove_superseded(here, manifest)
@@ -436,10 +419,7 @@ def test_others_read_it_where_it_is(s3: S3, tmp_path: Path) -> None:
         connection.register_filesystem(fs)
         counted = connection.execute(f"SELECT count(*) FROM read_parquet('{OUT}/data/*.parquet')").fetchone()
     assert counted == (n_dialogues,)
-    online = {
-        **os.environ,
-        "HF_HUB_OFFLINE": "0",
-    }  # offline, `datasets` opens no address at all, this machine's neither
+    online = os.environ | {"HF_HUB_OFFLINE": "0"}  # offline, `datasets` opens no address, this machine's neither
     read = subprocess.run([sys.executable, "-c", STREAM, OUT], env=online, capture_output=True, text=True, check=True)
     assert set(read.stdout.split()) == {each.dialogue_id for each in reader.dialogues()}
     for command in (["inspect", OUT, "--json"], ["check", OUT, "--json"]):

@@ -62,18 +62,10 @@ def test_datasets_gives_oracles_that_join_with_dialogues(made: Path, manifest: M
 
 
 def test_the_card_names_what_datasets_reads(made: Path, tmp_path: Path) -> None:
-    code = (
-        "import sys, datasets; datasets.disable_progress_bars(); "
-        "print(sorted(datasets.get_dataset_config_names(sys.argv[1])))"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code, str(made)],
-        env={**os.environ, "HF_HOME": str(tmp_path)},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert done.stdout.strip() == "['default', 'oracles']"
+    tell = "print(sorted(datasets.get_dataset_config_names(sys.argv[1])))"
+    command = [sys.executable, "-c", f"import sys, datasets; datasets.disable_progress_bars(); {tell}", str(made)]
+    told = subprocess.check_output(command, env=os.environ | {"HF_HOME": str(tmp_path)}, text=True)
+    assert told.strip() == "['default', 'oracles']"
 
 
 def test_pandas(made: Path, manifest: Manifest) -> None:

@@ -39,19 +39,15 @@ def run(of: RefreshConfig) -> Manifest:
     return run_refresh(of, Silent())[1]
 
 
-def answers(of: RefreshConfig) -> dict[str, str]:
-    reader = DatasetReader(of.out)
-    tables = [
-        reader.store.read_table(each.path, ["question", "answer"]) for each in reader.manifest.select_kind("data")
-    ]
-    return {row["question"]: row["answer"] for table in tables for row in table.to_pylist()}
-
-
 def paths(manifest: Manifest, version: str) -> set[str]:
     return {each.path for each in manifest.shards if each.oracle_version == version}
 
 
-def test_a_folder_of_somebody_else_is_refused_and_left_as_it_is(tmp_path: Path) -> None:
+def test_a_run_that_cannot_begin_makes_no_folder_and_leaves_that_of_somebody_else_as_it_is(tmp_path: Path) -> None:
+    nowhere = SourceConfig(name="gsm8k", path=str(tmp_path / "nowhere.jsonl"))
+    with pytest.raises(Exception, match="There is no file"):
+        run(config(tmp_path).model_copy(update={"sources": [nowhere]}))
+    assert not (tmp_path / "out").exists()
     notes = tmp_path / "out" / "README.md"
     notes.parent.mkdir()
     notes.write_text("mine", encoding="utf-8")
@@ -60,27 +56,9 @@ def test_a_folder_of_somebody_else_is_refused_and_left_as_it_is(tmp_path: Path) 
     assert [each.name for each in notes.parent.iterdir()] == ["README.md"]
 
 
-def test_files_that_people_lay_into_a_dataset_stay(tmp_path: Path) -> None:
-    run(config(tmp_path))
-    theirs = [tmp_path / "out" / name for name in ("data/faq.parquet", "notes.writing", "data/half.kame-notes")]
-    for file in theirs:
-        file.write_text("mine", encoding="utf-8")
-    run(config(tmp_path))
-    assert [file.read_text(encoding="utf-8") for file in theirs] == ["mine"] * 3
-
-
-def test_a_run_that_cannot_begin_makes_no_folder(tmp_path: Path) -> None:
-    nowhere = SourceConfig(name="gsm8k", path=str(tmp_path / "nowhere.jsonl"))
-    with pytest.raises(Exception, match="There is no file"):
-        run(config(tmp_path).model_copy(update={"sources": [nowhere]}))
-    assert not (tmp_path / "out").exists()
-
-
 def test_a_request_that_failed_is_asked_again_by_the_next_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    often: dict[str, Any] = {
-        "oracle": OracleConfig(),
-        "chat": ChatConfig(engine="double", max_attempts=1, max_in_flight=1),
-    }
+    chat = ChatConfig(engine="double", max_attempts=1, max_in_flight=1)
+    often: dict[str, Any] = {"oracle": OracleConfig(), "chat": chat}
     once = config(tmp_path, **often)
     with monkeypatch.context() as patched:
         patched.setattr(execute, "build_chat_engine", lambda chat: DoubleEngine(chat, faults=[None, 500, None, 400]))
@@ -97,16 +75,7 @@ def test_a_request_that_failed_is_asked_again_by_the_next_run(tmp_path: Path, mo
     assert contents(Path(once.out)) == contents(Path(clean.out))
 
 
-def test_a_corrected_answer_takes_the_place_of_the_wrong_one_and_what_is_removed_goes(tmp_path: Path) -> None:
-    run(config(tmp_path))
-    corrected = [{**ROWS[0], "a": "eight"}, ROWS[2]]
-    manifest = run(config(tmp_path, corrected))
-    assert answers(config(tmp_path, corrected)) == {row["q"]: row["a"] for row in corrected}
-    assert manifest.counts.rejects == 1
-    assert check(str(tmp_path / "out")) == []
-
-
-def test_a_damaged_shard_is_written_again(tmp_path: Path) -> None:
+def test_a_damaged_shard_is_written_again_and_what_people_lay_into_a_dataset_stays(tmp_path: Path) -> None:
     manifest = run(config(tmp_path))
     shard = tmp_path / "out" / manifest.select_kind("data")[0].path
     whole = shard.read_bytes()
@@ -114,6 +83,12 @@ def test_a_damaged_shard_is_written_again(tmp_path: Path) -> None:
     assert check(str(tmp_path / "out")) != []
     assert run(config(tmp_path)) == manifest
     assert shard.read_bytes() == whole
+    run(config(tmp_path))
+    theirs = [tmp_path / "out" / name for name in ("data/faq.parquet", "notes.writing", "data/half.kame-notes")]
+    for file in theirs:
+        file.write_text("mine", encoding="utf-8")
+    run(config(tmp_path))
+    assert [file.read_text(encoding="utf-8") for file in theirs] == ["mine"] * 3
 
 
 def test_other_oracles_stay_with_every_data_file_that_stays(tmp_path: Path) -> None:
@@ -141,10 +116,3 @@ def test_a_new_evaluation_set_wants_all_sources_named(tmp_path: Path) -> None:
     other = [SourceConfig(name="other", path=str(tmp_path / "mine.jsonl"), columns={"question": "q", "answer": "a"})]
     with pytest.raises(ConfigError, match="mine may hold their questions"):
         run(config(tmp_path, sources=other, evaluation_sets=[str(bench)]))
-
-
-def test_other_sizes_and_a_limit_take_nobody_away(tmp_path: Path) -> None:
-    before = run(config(tmp_path))
-    after = run(config(tmp_path, limit=1, parts=PartConfig(dialogues_per_part=2, parts_per_shard=2)))
-    assert after.counts == before.counts
-    assert check(str(tmp_path / "out")) == []

@@ -11,8 +11,8 @@ import yaml
 from typer.testing import CliRunner
 
 from data_schemas.config import OracleConfig, RefreshConfig, SourceConfig, SpeechConfig
-from data_schemas.errors import DatasetError, StoreError
-from data_schemas.flags import FLAGS, read_flagged
+from data_schemas.errors import StoreError
+from data_schemas.flags import FLAGS
 from data_schemas.manifest import MANIFEST, Manifest
 from data_schemas.named_yaml import read_model
 from data_schemas.reader import read_manifest
@@ -69,26 +69,9 @@ def other_source(config: RefreshConfig) -> RefreshConfig:
     return config.model_copy(update={"sources": [mine]})
 
 
-def test_a_data_shard_tells_datasets_that_it_holds_sound(config: RefreshConfig) -> None:
-    manifest = refresh(config)
-    for entry in manifest.select_kind("data"):
-        metadata = pq.read_schema(Path(config.out, entry.path)).metadata
-        features = json.loads(metadata[b"huggingface"])["info"]["features"]
-        assert features["audio"] == {"sampling_rate": 24_000, "num_channels": 2, "_type": "Audio"}
-        assert metadata[b"kame_schema_version"] == str(SCHEMA_VERSION).encode()
-
-
-def test_the_manifest_lists_every_file_with_its_rows_and_checksum(config: RefreshConfig) -> None:
-    manifest = refresh(config)
-    store = Store(config.out)
-    assert {entry.path for entry in manifest.shards} == files(config)
-    for entry in manifest.shards:
-        written = store.describe(entry.path)
-        assert (entry.n_bytes, entry.sha256) == (written.n_bytes, written.sha256)
-        assert entry.n_rows == pq.read_metadata(Path(config.out, entry.path)).num_rows
-
-
-def test_the_manifest_is_written_last(config: RefreshConfig, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_manifest_is_written_last_and_lists_every_file_with_its_rows_and_checksum(
+    config: RefreshConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
     written: list[str] = []
     write: Callable[..., Any] = Batch.open_for_writing
 
@@ -97,15 +80,25 @@ def test_the_manifest_is_written_last(config: RefreshConfig, monkeypatch: pytest
         return write(self, path)
 
     monkeypatch.setattr(Batch, "open_for_writing", noted)
-    refresh(config)
+    manifest = refresh(config)
     of_dataset = [path for path in written if not path.startswith((".store", "runs"))]
     assert of_dataset[-2:] == [CARD, MANIFEST]
     assert set(of_dataset[:-2]) == files(config) | set(prompt_files(config))
+    store = Store(config.out)
+    assert {entry.path for entry in manifest.shards} == files(config)
+    for entry in manifest.shards:
+        described = store.describe(entry.path)
+        assert (entry.n_bytes, entry.sha256) == (described.n_bytes, described.sha256)
+        parquet = pq.ParquetFile(Path(config.out, entry.path))
+        assert entry.n_rows == parquet.metadata.num_rows
+        if entry.kind == "data":
+            told = parquet.schema_arrow.metadata
+            audio = json.loads(told[b"huggingface"])["info"]["features"]["audio"]
+            assert audio == {"sampling_rate": 24_000, "num_channels": 2, "_type": "Audio"}
+            assert told[b"kame_schema_version"] == str(SCHEMA_VERSION).encode()
 
 
-def test_a_run_that_stops_before_the_manifest_leaves_the_old_dataset_whole(
-    config: RefreshConfig, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_that_stops_leaves_the_old_dataset_whole(config: RefreshConfig, monkeypatch: pytest.MonkeyPatch) -> None:
     before = refresh(config)
     write = Store.write_bytes
 
@@ -123,14 +116,6 @@ def test_a_run_that_stops_before_the_manifest_leaves_the_old_dataset_whole(
     assert all(store.describe(entry.path).sha256 == entry.sha256 for entry in before.shards)
 
 
-def test_superseded_files_go(config: RefreshConfig) -> None:
-    before = refresh(config)
-    after = refresh(config, speech=SpeechConfig(tts="double", voice_a="double_b"))
-    gone = {entry.path for entry in before.shards} - {entry.path for entry in after.shards}
-    assert gone
-    assert files(config) == {entry.path for entry in after.shards}
-
-
 def test_another_source_is_added_and_the_first_stays(config: RefreshConfig) -> None:
     before = refresh(config)
     after = refresh(other_source(config))
@@ -145,17 +130,20 @@ def test_other_oracles_stay_as_long_as_their_dialogues_do(config: RefreshConfig)
     both = refresh(config, oracle=OracleConfig(version="brief", interval_s=2.0))
     assert {entry.oracle_version for entry in both.select_kind("oracle")} == {"default", "brief"}
     assert both.oracle_version == "brief"
-    changed = refresh(
-        config, oracle=OracleConfig(version="brief", interval_s=2.0), speech=SpeechConfig(tts="double", speed_min=1.1)
-    )
+    speech = SpeechConfig(tts="double", speed_min=1.1)
+    changed = refresh(config, oracle=OracleConfig(version="brief", interval_s=2.0), speech=speech)
     assert {entry.oracle_version for entry in changed.select_kind("oracle")} == {"brief"}
 
 
-def test_oracles_of_the_same_settings_under_another_name_bear_that_name(config: RefreshConfig) -> None:
+def test_oracles_bear_the_name_of_their_version_and_the_card_names_who_wrote_each(config: RefreshConfig) -> None:
     refresh(config)
     refresh(config, oracle=OracleConfig(version="again"))
     assert set(column(config, "oracles/default", "oracle_version")) == {"default"}
     assert set(column(config, "oracles/again", "oracle_version")) == {"again"}
+    refresh(config, oracle=OracleConfig(simulator="random", version="random"))
+    card = Path(config.out, CARD).read_text(encoding="utf-8")
+    assert f"| default | llm | double | double | v2 | {len(ROWS)} |" in card
+    assert "| random | random | random | random | none | " in card
 
 
 def test_flags_of_all_dialogues_leave_an_empty_dataset(config: RefreshConfig) -> None:
@@ -165,17 +153,6 @@ def test_flags_of_all_dialogues_leave_an_empty_dataset(config: RefreshConfig) ->
     after = refresh(config)
     assert (after.counts.dialogues, after.counts.rejects) == (0, len(ROWS))
     assert after.select_kind("data") == after.select_kind("oracle") == []
-
-
-def test_a_line_that_is_no_flag_is_named(config: RefreshConfig) -> None:
-    Path(config.out).mkdir()
-    Path(config.out, FLAGS).write_text('{"dialogue_id": "a", "reason": "b"}\n{"reason": "c"}\n', encoding="utf-8")
-    with pytest.raises(DatasetError, match=r"Line 2 of flags\.jsonl"):
-        read_flagged(Store(config.out))
-
-
-def test_without_a_flags_file_nothing_is_flagged(tmp_path: Path) -> None:
-    assert read_flagged(Store(str(tmp_path))) == {}
 
 
 def test_an_evaluation_set_that_is_added_later_takes_its_questions_out(config: RefreshConfig, tmp_path: Path) -> None:
@@ -222,28 +199,13 @@ def test_level_0_is_asked_again_with_the_datasets_own_prompts(config: RefreshCon
 
 
 def test_shares_of_a_corpus_are_versions_with_no_dialogue_in_common(config: RefreshConfig) -> None:
-    refresh(config)
-    every = set(column(config, "data", "dialogue_id"))
     refresh(config, oracle=OracleConfig(version="one", share_to=MIDDLE))
     refresh(config, oracle=OracleConfig(version="two", share_from=MIDDLE))
     one, two = (set(column(config, f"oracles/{version}", "dialogue_id")) for version in ("one", "two"))
     assert one
     assert two
-    assert one | two == every
+    assert one | two == set(column(config, "data", "dialogue_id"))
     assert not one & two
-
-
-def test_dialogues_out_of_all_shares_want_no_oracles_and_those_inside_do(config: RefreshConfig) -> None:
-    manifest = refresh(config, oracle=OracleConfig(share_to=MIDDLE))
-    assert 0 < sum(entry.n_rows for entry in manifest.select_kind("oracle")) < len(ROWS)
-
-
-def test_the_card_names_who_wrote_each_version(config: RefreshConfig) -> None:
-    refresh(config)
-    refresh(config, oracle=OracleConfig(simulator="random", version="random"))
-    card = Path(config.out, CARD).read_text(encoding="utf-8")
-    assert f"| default | llm | double | double | v2 | {len(ROWS)} |" in card
-    assert "| random | random | random | random | none | " in card
 
 
 def test_the_card_shows_a_ladder_only_while_its_files_stand(config: RefreshConfig) -> None:

@@ -100,9 +100,8 @@ def test_every_part_is_recorded_with_what_was_answered(runner: Runner, parts: li
     client = Client(n_places=3)
     assert sorted(run(runner, parts, client, n_at_once=2)) == [part.part_id for part in parts]
     for part in parts:
-        assert [item.answer for item in runner.read(part, "wording", Item)] == [
-            item.question.upper() for item in runner.read(part, "items", Item)
-        ]
+        asked = [item.question.upper() for item in runner.read(part, "items", Item)]
+        assert [item.answer for item in runner.read(part, "wording", Item)] == asked
     assert client.n_opened == 1
 
 

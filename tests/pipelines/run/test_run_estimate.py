@@ -12,16 +12,21 @@ from pipelines.run.estimate import PAPER, count_dialogues, estimate_dataset
 
 ORIGIN = Origin(day="2026-11-23", machine="a machine")
 SHAPE = DialogueShape(
-    source="gsm8k",
-    n_items=100,
-    n_spoken=10,
-    dialogues_per_item=0.8,
-    utterances=3,
-    words=80,
-    speech_s=20,
-    duration_s=25,
-    requests=6,
-)
+    source="gsm8k", n_items=100, n_spoken=10, dialogues_per_item=0.8, utterances=3, words=80, speech_s=20,
+    duration_s=25, requests=6,
+)  # fmt: skip
+CHAT = ChatRate(
+    model="double", prompt="v2", n_calls=10, calls_per_request=1.5, tokens_in=200, tokens_cached=50, tokens_out=20,
+    wall_s=0.1,
+)  # fmt: skip
+WORDS = ChatRate(
+    model="double", prompt=read_prompt_texts("pipelines.wording")["version"], stage="wording", n_calls=10,
+    calls_per_request=1.25, tokens_in=100, tokens_cached=10, tokens_out=40, wall_s=0.2,
+)  # fmt: skip
+SIZES = Sizes(
+    engines="double+double+none", parts_bytes_per_s=1000, shards_bytes_per_s=500, main_bytes=1e8, worker_bytes=2e8,
+    chat_bytes=3e8,
+)  # fmt: skip
 SPOKEN = ("double", "speech_s")
 COSTS = {"script": ("", "item"), "tts": SPOKEN, "alignment": SPOKEN, "mixing": ("", "duration_s")}
 RATES = Rates(
@@ -32,29 +37,9 @@ RATES = Rates(
         Cost(step="start", engine="double+double+none", per="worker", seconds=8),
         Cost(step="publish", per="duration_s", seconds=0.01),
     ],
-    chat=[
-        ChatRate(
-            model="double",
-            prompt="v2",
-            n_calls=10,
-            calls_per_request=1.5,
-            tokens_in=200,
-            tokens_cached=50,
-            tokens_out=20,
-            wall_s=0.1,
-        )
-    ],
+    chat=[CHAT],
     prompts=[PromptSize(prompt=choose_prompts(OracleConfig(), ChatConfig(engine="vllm")).version, tokens_in=400)],
-    sizes=[
-        Sizes(
-            engines="double+double+none",
-            parts_bytes_per_s=1000,
-            shards_bytes_per_s=500,
-            main_bytes=1e8,
-            worker_bytes=2e8,
-            chat_bytes=3e8,
-        )
-    ],
+    sizes=[SIZES],
 )
 
 
@@ -68,21 +53,25 @@ def configure(**changed: object) -> RefreshConfig:
     return RefreshConfig.model_validate(settings | changed)
 
 
-def plan(config: RefreshConfig, n_workers: int = 2, **n_dialogues: float) -> dict[str, Figure]:
-    found = estimate_dataset(config, n_dialogues or {"gsm8k": 160.0}, RateBook([RATES]), n_workers, ["H200"])
+def plan(config: RefreshConfig, n_workers: int = 2, rates: Rates = RATES, **n_dialogues: float) -> dict[str, Figure]:
+    found = estimate_dataset(config, n_dialogues or {"gsm8k": 160.0}, RateBook([rates]), n_workers, ["H200"])
     return {each.key: each for each in found}
 
 
-def test_amounts_are_dialogues_times_what_they_are_like() -> None:
+def test_amounts_are_dialogues_times_what_they_are_like_or_the_mean_of_all_sources() -> None:
     figures = plan(configure(), gsm8k=100.0, mmlu_pro=10.0)
     values = {key: figures[key].value for key in ("dialogues", "items", "words", "speech_s", "duration_s", "requests")}
-    assert values == pytest.approx(
-        {"dialogues": 110, "items": 137.5, "words": 8800, "speech_s": 2200, "duration_s": 3000, "requests": 660}
-    )
+    made = {"dialogues": 110, "items": 137.5, "words": 8800, "speech_s": 2200, "duration_s": 3000, "requests": 660}
+    assert values == pytest.approx(made)
     assert "100 × 25 + 10 × 50" in figures["duration_s"].formula
+    config, book = configure(variants=2.0), RateBook([RATES])
+    assert count_dialogues(config, {"gsm8k": 10}, book) == {"gsm8k": pytest.approx(16)}
+    figures = plan(configure(), mine=10.0)
+    assert figures["duration_s"].value == pytest.approx(375)
+    assert "mine was not measured" in figures["duration_s"].basis
 
 
-def test_workers_share_their_stages_and_wait_for_answers_and_publishing() -> None:
+def test_workers_share_their_stages_and_wait_for_models_answers_and_publishing() -> None:
     one, two = plan(configure(), n_workers=1), plan(configure(), n_workers=2)
     worked = 0.5 * (200 + 3200 + 3200 + 4000)
     asked, published = 160 * 6 * 1.5 * 0.1, 4000 * 0.01
@@ -90,12 +79,8 @@ def test_workers_share_their_stages_and_wait_for_answers_and_publishing() -> Non
     assert one["wall_s"].value == pytest.approx(worked + 8 + asked + published)
     assert two["wall_s"].value == pytest.approx(worked / 2 + 8 + asked + published)
     assert plan(configure(), n_workers=64)["wall_s"].value == pytest.approx(worked / 10 + 8 + asked + published)
-
-
-def test_the_wall_time_is_unknown_without_that_of_loading_the_models() -> None:
     costs = [each for each in RATES.costs if each.step != "start"]
-    book = RateBook([RATES.model_copy(update={"costs": costs})])
-    figures = {each.key: each for each in estimate_dataset(configure(), {"gsm8k": 160.0}, book, 2)}
+    figures = plan(configure(), rates=RATES.model_copy(update={"costs": costs}))
     assert figures["processor"].value is not None
     assert figures["wall_s"].value is None
     assert figures["wall_s"].basis == "unknown: so is loading of models"
@@ -103,9 +88,8 @@ def test_the_wall_time_is_unknown_without_that_of_loading_the_models() -> None:
 
 def test_calls_and_tokens_count_what_is_asked_again_and_a_versions_share() -> None:
     figures = plan(configure())
-    assert [figures[key].value for key in ("calls", "tokens_in", "tokens_cached", "tokens_out")] == pytest.approx(
-        [1440, 288_000, 72_000, 28_800]
-    )
+    values = [figures[key].value for key in ("calls", "tokens_in", "tokens_cached", "tokens_out")]
+    assert values == pytest.approx([1440, 288_000, 72_000, 28_800])
     part = plan(configure(oracle=OracleConfig(share_to=0.25)))
     assert part["calls"].value == pytest.approx(360)
     nobody = plan(configure(oracle=OracleConfig(simulator="random", version="random")))
@@ -113,23 +97,9 @@ def test_calls_and_tokens_count_what_is_asked_again_and_a_versions_share() -> No
     assert "tokens_in" not in nobody
 
 
-WORDS = ChatRate(
-    model="double",
-    prompt=read_prompt_texts("pipelines.wording")["version"],
-    stage="wording",
-    n_calls=10,
-    calls_per_request=1.25,
-    tokens_in=100,
-    tokens_cached=10,
-    tokens_out=40,
-    wall_s=0.2,
-)
-
-
-def test_what_words_dialogues_anew_is_in_the_sums() -> None:
+def test_wording_is_in_the_sums_and_makes_them_unknown_where_nobody_measured_it() -> None:
     config = configure(wording=ChatConfig(engine="double"))
-    book = RateBook([RATES.model_copy(update={"chat": [WORDS, *RATES.chat]})])
-    figures = {each.key: each for each in estimate_dataset(config, {"gsm8k": 160.0}, book, 2)}
+    figures = plan(config, rates=RATES.model_copy(update={"chat": [WORDS, CHAT]}))
     assert figures["calls.wording"].value == pytest.approx(160 * 1.25)
     assert figures["calls.oracle"].value == pytest.approx(1440)
     assert figures["calls"].value == pytest.approx(1640)
@@ -137,9 +107,6 @@ def test_what_words_dialogues_anew_is_in_the_sums() -> None:
     assert figures["chat_s"].value == pytest.approx(144 + 40)
     alone = plan(configure(), n_workers=2)["wall_s"].value
     assert figures["wall_s"].value == pytest.approx((alone or 0) + 40)
-
-
-def test_wording_that_nobody_measured_makes_the_sums_unknown_and_says_so() -> None:
     figures = plan(configure(wording=ChatConfig(engine="double")))
     assert figures["calls.oracle"].value == pytest.approx(1440)
     assert figures["calls"].value is None
@@ -174,27 +141,16 @@ def test_a_model_that_nobody_measured_is_told_by_others_and_its_time_is_unknown(
     assert "time of answers" in figures["wall_s"].basis
 
 
-def test_engines_and_gpus_that_nobody_measured_are_unknown() -> None:
+def test_disk_grows_with_sound_memory_with_workers_and_what_nobody_measured_is_unknown() -> None:
+    figures = plan(configure(), n_workers=4)
+    assert figures["disk_bytes"].value == pytest.approx(4000 * 1500)
+    assert figures["memory_bytes"].value == pytest.approx(1e8 + 4 * 2e8 + 3e8)
     figures = plan(configure(speech=SpeechConfig(tts="espeak")))
     assert figures["processor.tts"].value is None
     assert figures["processor"].value is None
     assert figures["memory_bytes"].value is None
     assert figures["processor.alignment"].value is not None
     assert plan(configure())["gpu.H200.tts"].value is None
-
-
-def test_disk_grows_with_sound_and_memory_with_workers() -> None:
-    figures = plan(configure(), n_workers=4)
-    assert figures["disk_bytes"].value == pytest.approx(4000 * 1500)
-    assert figures["memory_bytes"].value == pytest.approx(1e8 + 4 * 2e8 + 3e8)
-
-
-def test_dialogues_come_of_items_and_an_unknown_source_is_the_mean_and_says_so() -> None:
-    config, book = configure(variants=2.0), RateBook([RATES])
-    assert count_dialogues(config, {"gsm8k": 10}, book) == {"gsm8k": pytest.approx(16)}
-    figures = plan(configure(), mine=10.0)
-    assert figures["duration_s"].value == pytest.approx(375)
-    assert "mine was not measured" in figures["duration_s"].basis
 
 
 def test_nothing_to_make_is_refused_and_the_papers_corpus_is_56582() -> None:

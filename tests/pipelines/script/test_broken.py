@@ -3,7 +3,7 @@
 import pytest
 
 from pipelines.script.broken import find_broken_span
-from spoken.reader import read_aloud, speak
+from spoken.reader import read_aloud
 
 BROKEN = [
     ("Find the force of thespring.", "thespring"),
@@ -45,7 +45,3 @@ def test_what_is_broken_is_found(written: str, span: str) -> None:
 @pytest.mark.parametrize("written", SOUND)
 def test_what_is_sound_is_not(written: str) -> None:
     assert find_broken_span(written, read_aloud(written).text) is None
-
-
-def test_the_reader_itself_repairs_nothing() -> None:
-    assert speak("Find the force of thespring.") == "Find the force of thespring."

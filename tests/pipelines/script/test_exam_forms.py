@@ -10,7 +10,7 @@ from pipelines.script.rejections import NotAskable
 from spoken.spoken_text import Unspeakable
 from tests.support.builders import make_item
 
-ROMAN = "Which of the following are true?\nI. Pikes swim.\nII. Pikes fly\nIII. Pikes eat."
+ROMAN = "Which of the following are true?\nI. Pikes swim.\nII. Pikes fly\nIII. Pikes eat"
 
 
 def made(question: str, options: tuple[str, ...], answer_index: int, **limits: Any) -> Exchange:
@@ -82,8 +82,9 @@ def test_all_of_the_above_is_asked_with_all_of_them_where_it_is_sure_what_stands
             made("What swims?", options, index)
 
 
-def test_an_options_own_letter_is_not_said() -> None:
+def test_an_options_own_letter_is_not_said_and_a_date_stays_what_it_is() -> None:
     assert made("What swims?", ("(A) a pike", "(B) a hen"), 0).answer.text.endswith(" a pike.")
+    assert made("On what day do pikes swim?", ("10-Sep", "77"), 0, offer_share=0).answer.text.count("tenths") == 0
 
 
 @pytest.mark.parametrize(
@@ -122,18 +123,18 @@ def test_an_option_takes_the_form_that_is_asked_for(question: str, option: str, 
         ),
     ],
 )  # fmt: skip
-def test_two_parts_are_asked_without_labels_and_answered_by_two_values(
-    question: str, answer: str, asked: str, said: str
-) -> None:
+def test_two_parts_lose_their_labels_and_have_two_values(question: str, answer: str, asked: str, said: str) -> None:
     exchange = made(question, (answer, "5 kg, 6 m"), 0, offer_share=0)
     assert exchange.question.text == asked
     assert said in exchange.answer.text
 
 
-def test_a_unit_noted_after_a_question_is_said_with_its_answer() -> None:
+def test_a_unit_noted_after_a_question_is_said_with_its_answer_and_a_lone_label_left_out() -> None:
     exchange = made("Find the load. (Unit: 10 ^ 5 Pa)", ("1.18", "2.36"), 0, offer_share=0)
     assert exchange.question.text == "Find the load."
     assert exchange.answer.text.endswith("one point one eight times ten to the power of five pascals.")
+    exchange = made("A pike has mass 3.\n(a) Find its length.", ("4", "5"), 0, offer_share=0)
+    assert exchange.question.text == "A pike has mass three. Find its length."
 
 
 @pytest.mark.parametrize(
@@ -144,26 +145,18 @@ def test_a_unit_noted_after_a_question_is_said_with_its_answer() -> None:
         ("Pikes are known for their", ("teeth", "eyes"), ("their teeth", "their eyes")),
     ],
 )
-def test_a_word_that_a_sentence_leaves_open_goes_to_its_options(
-    stem: str, options: tuple[str, str], listed: tuple[str, str]
-) -> None:
+def test_a_word_left_open_goes_to_its_options(stem: str, options: tuple[str, str], listed: tuple[str, str]) -> None:
     exchange = made(stem, options, 0, offer_share=1)
     assert all(each in exchange.question.text for each in listed)
     assert listed[0] in exchange.answer.text.lower()
 
 
-def test_large_numbers_to_choose_from_do_not_run_into_one() -> None:
+def test_large_numbers_and_quoted_options_to_choose_from_do_not_run_into_one() -> None:
     asked = made("How much is it to the king?", ("the 1,600", "the 120,000"), 0, offer_share=1).question.text
     assert "six hundred, or the one hundred" in asked or "thousand, or the one" in asked
-
-
-def test_a_date_stays_what_it_is() -> None:
-    assert made("On what day do pikes swim?", ("10-Sep", "77"), 0, offer_share=0).answer.text.count("tenths") == 0
-
-
-def test_a_label_with_no_other_beside_it_is_left_out() -> None:
-    exchange = made("A pike has mass 3.\n(a) Find its length.", ("4", "5"), 0, offer_share=0)
-    assert exchange.question.text == "A pike has mass three. Find its length."
+    exchange = made("Which of the following is said?", ('"A pike swims."', '"A hen swims."'), 0, offer_share=1)
+    assert "; or second, a" in exchange.question.text.lower() or " or " in exchange.question.text
+    assert "swims. " not in exchange.question.text
 
 
 def test_a_statement_is_no_question_for_its_mark() -> None:
@@ -173,28 +166,10 @@ def test_a_statement_is_no_question_for_its_mark() -> None:
     )
 
 
-def test_the_last_statement_is_closed() -> None:
-    exchange = made("Which are true?\nI. Pikes swim\nII. Pikes fly", ("I only", "II only"), 0)
-    assert exchange.question.text.endswith("Statement two: Pikes fly.")
-
-
-def test_a_quoted_option_keeps_its_pause_in_a_list() -> None:
-    exchange = made("Which of the following is said?", ('"A pike swims."', '"A hen swims."'), 0, offer_share=1)
-    assert "; or second, a" in exchange.question.text.lower() or " or " in exchange.question.text
-    assert "swims. " not in exchange.question.text
-
-
-def test_an_answer_of_three_columns_of_money_is_refused() -> None:
+def test_an_answer_of_columns_of_money_or_whose_end_is_there_twice_is_refused() -> None:
     with pytest.raises(NotAskable, match="needs_writing"):
         made("What do they pay? North South West", ("$0 $250 $0", "$1 $2 $3"), 0)
-
-
-def test_an_answer_whose_end_is_there_twice_is_refused() -> None:
     with pytest.raises(Unspeakable, match="broken_text"):
-        make_exchange(
-            make_item("May he be tried?", "No, each state may enforce its laws. may enforce its laws."),
-            ScriptConfig(),
-            0,
-        )
-    made = make_exchange(make_item("May he be tried?", "No, it may not. It may, though, fine him."), ScriptConfig(), 0)
-    assert made.answer.text == "No, it may not. It may, though, fine him."
+        made("May he be tried?", ("No, each state may enforce its laws. may enforce its laws.", "No."), 0)
+    answer = "No, it may not. It may, though, fine him."
+    assert make_exchange(make_item("May he be tried?", answer), ScriptConfig(), 0).answer.text == answer

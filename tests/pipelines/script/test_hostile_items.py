@@ -55,19 +55,12 @@ def test_hostile_questions_are_refused_with_their_reason(question: str, reasons:
     assert outcome(question, "a pike", ("a pike", "a carp")) in reasons | {"needs_options"}
 
 
-def test_harmless_markup_is_refused_or_left_out() -> None:
-    made = outcome("<b>How many fish are left?</b>")
-    assert made == "markup" or (isinstance(made, Exchange) and made.question.text == "How many fish are left?")
-
-
 def test_empty_and_hostile_options_are_not_read_out() -> None:
     for options in (("a pike", "", "a carp"), ("a pike", "🐟", "<img src=x>", "a carp"), ("a pike", "\x00", "a carp")):
         made = outcome("Which of the following is a lake fish?", "a pike", options)
         assert isinstance(made, Exchange)
-        assert made.question.text in {
-            "Which of these is a lake fish: a pike or a carp?",
-            "Which of these is a lake fish: a carp or a pike?",
-        }
+        listed = made.question.text.removeprefix("Which of these is a lake fish: ")
+        assert listed in {"a pike or a carp?", "a carp or a pike?"}
 
 
 def test_an_empty_answer_is_refused() -> None:
@@ -97,7 +90,5 @@ def test_the_answers_first_word_is_marked(number: int, form: str, seed: int) -> 
     made = make_exchange(item, ScriptConfig(), seed)
     alone = make_exchange(make_item("How much is it?", answer), ScriptConfig(), seed)
     for each in (made, alone):
-        from_there = split_words(each.answer.text)[each.answer_word_index :]
-        assert [word.lower() for word in from_there] == [word.lower() for word in split_words(each.short_answer.text)][
-            each.short_answer_word_index :
-        ]
+        from_there = split_words(each.answer.text.lower())[each.answer_word_index :]
+        assert from_there == split_words(each.short_answer.text.lower())[each.short_answer_word_index :]

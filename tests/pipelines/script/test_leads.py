@@ -119,8 +119,3 @@ def test_an_echo_follows_no_comma_and_help_is_offered_once() -> None:
     assert "how many apples. just a moment." in said
     assert not any(", how many apples" in text for text in said)
     assert not any(text.count("help") > 1 for text in said)
-
-
-def test_no_leads_where_none_are_wanted() -> None:
-    config = FormsConfig(share_without_lead=1.0)
-    assert all(draw_lead(exchange(QUESTIONS["what"]), config, random.Random(k)) is None for k in range(50))

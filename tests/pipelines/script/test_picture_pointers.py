@@ -19,8 +19,9 @@ not be redistributed."""
 
 
 def told(question: str, options: tuple[str, ...] = (), picture_text: str | None = None) -> str:
-    item = make_item(question, "a fish", options=options, picture="p.png", picture_text=picture_text)
-    return make_pictureless_question(item)
+    return make_pictureless_question(
+        make_item(question, "a fish", options=options, picture="p.png", picture_text=picture_text)
+    )
 
 
 def test_without_a_picture_a_table_is_a_thing() -> None:

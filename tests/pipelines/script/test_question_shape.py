@@ -22,14 +22,13 @@ def made(question: str, answer: str = "7 g") -> Exchange:
             "A hen eats. Assume the hen is grey. What does it weigh at zero point five meters?",
         ),
         ("A hen runs. What does it weigh? [m = 7 g]", "A hen runs. What does it weigh, where m equals seven grams?"),
+        ("What does it weigh? return the answer in grams", "What does it weigh? Return the answer in grams."),
+        ("Find the weight. Assume that it weighs 3 g", "Find the weight. Assume that it weighs three grams."),
         (
-            "A hen weighs twice a pike. What does it weigh? return the answer in grams",
-            "A hen weighs twice a pike. What does it weigh? Return the answer in grams.",
+            "A hen that swims may suffer from cold, and this may result in this illness:",
+            "A hen that swims may suffer from cold, and this may result in which illness?",
         ),
-        (
-            "Find the weight of the hen. Assume that the pike weighs 3 g",
-            "Find the weight of the hen. Assume that the pike weighs three grams.",
-        ),
+        ("How long does a pike swim?A pike eats 3 g.", "How long does a pike swim? A pike eats three grams."),
     ],
 )
 def test_a_question_inside_a_text_is_asked_as_it_stands(question: str, asked: str) -> None:
@@ -41,10 +40,7 @@ def test_a_question_inside_a_text_is_asked_as_it_stands(question: str, asked: st
     [
         ("Complete this by logic: All pikes swim. They are called", "They are called"),
         ("Name the pike. What eats it? This law is a case of", "This law is a case of"),
-        (
-            "A hen owns a lake. In a suit to determine who may fish there, title is in",
-            "In a suit to determine who may fish there, title is in",
-        ),
+        ("A hen owns a lake. In a suit about who may fish, title is in", "In a suit about who may fish, title is in"),
     ],
 )
 def test_a_sentence_that_breaks_off_is_to_be_finished(question: str, stem: str) -> None:
@@ -53,37 +49,21 @@ def test_a_sentence_that_breaks_off_is_to_be_finished(question: str, stem: str) 
     assert exchange.answer.text in {"Hens do.", f"{stem} hens do."}
 
 
-def test_what_a_sentence_calls_this_before_its_colon_is_asked_for() -> None:
-    asked = made("A hen that swims may suffer from cold, and this may result in this illness:", "a cough").question.text
-    assert asked == "A hen that swims may suffer from cold, and this may result in which illness?"
-
-
 def test_an_answer_may_name_what_it_has_told_of() -> None:
     assert not refers_to_options("It needs several lakes, where only one of these lakes is deep.")
     assert refers_to_options("It needs several lakes, where only one of these pikes swims.")
 
 
-def test_a_statement_after_the_question_ends_in_a_stop() -> None:
-    asked = made("How long does a pike of 2 kg swim?A pike eats 3 g of feed each day.").question.text
-    assert asked == "How long does a pike of two kilograms swim? A pike eats three grams of feed each day."
-
-
-def test_dots_inside_the_only_sentence_are_a_blank() -> None:
+def test_dots_are_a_blank_and_what_somebody_is_quoted_with_is_not_what_is_asked() -> None:
     exchange = made("The pike is known for its ... teeth.", "sharp")
     assert "known for its blank teeth" in exchange.question.text
-
-
-def test_a_question_that_somebody_is_quoted_with_is_not_what_is_asked() -> None:
     exchange = made('The man said, "What is it?" The pike is called', "eaten")
     assert exchange.question.text.endswith("he pike is called what?")
 
 
-def test_an_answer_of_several_things_is_not_called_one() -> None:
+def test_an_answer_of_several_things_and_a_short_sentence_need_no_frame() -> None:
     answer = "feed in the lake, cold clean water, warm days in May"
     said = {make_exchange(make_item("What do pikes need?", answer), ALONE, seed).answer.text for seed in range(9)}
     assert said == {f"F{answer[1:]}."}
-
-
-def test_a_short_sentence_needs_no_frame() -> None:
     assert made("What do we see in pikes and hens?", "the weights are equal").answer.text == "The weights are equal."
     assert made("What swims here?", "the grey pike").answer.text.endswith(" the grey pike.")

@@ -22,9 +22,8 @@ DANGLING = make_word_set("so thus therefore hence then finally now and but since
 
 
 def exchange(question: str, answer: str, last_line: str, seed: int = 0) -> Exchange:
-    return make_exchange(
-        make_item(question, answer, explanation=f"First one thinks.\n{last_line}"), ScriptConfig(), seed
-    )
+    explained = make_item(question, answer, explanation=f"First one thinks.\n{last_line}")
+    return make_exchange(explained, ScriptConfig(), seed)
 
 
 def n_times_said(answer: str, text: str) -> int:
@@ -48,9 +47,7 @@ def n_times_said(answer: str, text: str) -> int:
         ("She has $1,200 + $300 = $1,500 in the bank", "1,500", "She has $1,500 in the bank"),
     ],
 )
-def test_the_last_line_is_said_without_its_calculation_and_connective(
-    last_line: str, number: str, sentence: str
-) -> None:
+def test_the_last_line_is_said_without_calculation_and_connective(last_line: str, number: str, sentence: str) -> None:
     assert find_sentence(last_line, number) == sentence
 
 
@@ -92,21 +89,15 @@ def test_a_line_that_is_no_plain_sentence_with_the_number_once_makes_none(last_l
         ("So x = 15", "15", None),
     ],
 )
-def test_the_calculation_is_the_one_that_comes_to_the_number(
-    last_line: str, number: str, calculation: str | None
-) -> None:
+def test_the_calculation_is_the_one_with_the_number(last_line: str, number: str, calculation: str | None) -> None:
     assert find_calculation(last_line, number) == calculation
 
 
-def test_what_has_no_plain_sentence_is_said_as_the_number_with_its_unit() -> None:
-    said = {
-        exchange("How long is it?", "371", f"Subtract 13 from it: {k} - 13 = 371 oz", k).answer.text for k in range(9)
-    }
+def test_what_has_no_plain_sentence_is_the_number_with_its_unit_and_its_result_is_no_step() -> None:
+    made = [exchange("How long is it?", "371", f"Subtract 13 from it: {k} - 13 = 371 oz", k) for k in range(9)]
+    said = {each.answer.text for each in made}
     frames = ("That would be", "The answer is", "That's")
     assert said <= {f"{frame} three hundred seventy one ounces." for frame in frames}
-
-
-def test_a_calculation_that_has_the_result_in_it_is_not_told() -> None:
     assert exchange("How many are left?", "2", "There are 4 - 2 = 2 left").step is None
 
 
@@ -152,9 +143,7 @@ def test_answers_of_real_items_say_their_value_once(shared_data: Path) -> None:
             continue
         n_said += 1
         shown = split_words(made.short_answer.text)[made.short_answer_word_index :]
-        n_said_times = max(
-            n_times_said(speak(draft.answer), made.answer.text), n_times_said(" ".join(shown), made.answer.text)
-        )
-        assert n_said_times == 1, made.answer.text
+        n_times = [n_times_said(value, made.answer.text) for value in (speak(draft.answer), " ".join(shown))]
+        assert max(n_times) == 1, made.answer.text
         assert split_words(made.answer.text)[0].lower() not in DANGLING
     assert n_said >= 0.97 * len(rows)

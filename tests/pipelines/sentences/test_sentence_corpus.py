@@ -59,26 +59,21 @@ def test_all_lines_are_said_before_one_is_said_again_and_in_another_order(tmp_pa
     first, second = ([each.written for each in part] for part in (said[:10], said[10:]))
     assert sorted(first) == sorted(second) == sorted(each.text for each in LINES)
     assert first != second
-    assert {(each.item_id, each.source, each.about) for each in said} == {
-        (f"mine-{n}", "mine", "How many?") for n in range(10)
-    }
+    expected = {(f"mine-{n}", "mine", "How many?") for n in range(10)}
+    assert {(each.item_id, each.source, each.about) for each in said} == expected
     assert len({each.sentence_id for each in said}) == 20
 
 
-def test_kinds_come_as_often_as_their_shares_and_by_position_alone(tmp_path: Path) -> None:
+def test_kinds_and_validation_have_their_shares_by_position_alone(tmp_path: Path) -> None:
     made = config(tmp_path, sentence=0.5, words=0.3, stall=0.2)
     kinds = Counter(draw_sentence(CORPUS, made, position).kind for position in range(1000))
     assert set(kinds) == {"sentence", "words", "stall"}
     assert 450 < kinds["sentence"] < 550
     assert 150 < kinds["stall"] < 250
     assert draw_sentence(CORPUS, made, 7) == draw_sentence(replace(CORPUS, digest="other"), made, 7)
-    other = made.model_copy(update={"seed": 1})
-    assert [draw_sentence(CORPUS, made, n).written for n in range(9)] != [
-        draw_sentence(CORPUS, other, n).written for n in range(9)
-    ]
-
-
-def test_a_share_is_kept_for_validation(tmp_path: Path) -> None:
+    configs = (made, made.model_copy(update={"seed": 1}))
+    one, other = ([draw_sentence(CORPUS, each, n).written for n in range(9)] for each in configs)
+    assert one != other
     made = config(tmp_path, words=1).model_copy(update={"validation_share": 0.1})
     splits = Counter(draw_sentence(CORPUS, made, position).split for position in range(1000))
     assert 70 < splits["validation"] < 130

@@ -13,15 +13,10 @@ from spoken.spoken_text import split_words
 from tests.support.sentences import speech_config
 
 
-def sentence(written: str, number: int = 0, kind: SentenceKind = "sentence", about: str = "") -> Sentence:
+def sentence(written: str, number: int = 0, kind: SentenceKind = "sentence") -> Sentence:
+    place = f"speech-0-{number}"
     return Sentence(
-        sentence_id=f"speech-0-{number}",
-        kind=kind,
-        split="train",
-        source="mine",
-        item_id="mine-1",
-        about=about,
-        written=written,
+        sentence_id=place, kind=kind, split="train", source="mine", item_id="mine-1", about="", written=written
     )
 
 

@@ -52,9 +52,7 @@ def test_arc_comes_in_without_code_from_json_and_parquet(tmp_path: Path) -> None
     ],
     ids=str,
 )
-def test_options_and_answers_in_the_shapes_that_question_sets_have(
-    options: Any, answer: str | int, tmp_path: Path
-) -> None:
+def test_options_and_answers_in_shapes_that_question_sets_have(options: Any, answer: str | int, tmp_path: Path) -> None:
     row = {"q": "Which is nearest to the sun?", "o": options, "a": answer}
     reading = read(tmp_path, row, {"question": "q", "options": "o", "answer": "a"})
     assert reading.rejects == []
@@ -113,18 +111,11 @@ def test_options_that_a_source_does_not_take_are_told(tmp_path: Path) -> None:
         read(tmp_path, ARC, ARC_MAP, colour="blue")
 
 
-def test_a_described_source_is_read_from_the_hub(tmp_path: Path) -> None:
-    (tmp_path / "test.jsonl").write_text(json.dumps(ARC) + "\n", encoding="utf-8")
-    there: dict[str, str | int | float | bool] = {"hub_id": str(tmp_path), "hub_split": "test"}
-    columns = ARC_MAP | {"options": "choices"}
-    (item,) = read_items(SourceConfig(name="arc", columns=columns, options=there), None, SplitConfig()).items
-    assert item.answer == "Mercury"
-
-
-def test_a_column_with_a_dot_in_its_name_is_read_from_the_hub(tmp_path: Path) -> None:
-    row = {each: value for each, value in ARC.items() if each != "question"} | {"the.question": ARC["question"]}
+@pytest.mark.parametrize("question", ["question", "the.question"])
+def test_a_described_source_is_read_from_the_hub_also_by_a_column_with_a_dot(question: str, tmp_path: Path) -> None:
+    row = {question if each == "question" else each: value for each, value in ARC.items()}
     (tmp_path / "test.jsonl").write_text(json.dumps(row) + "\n", encoding="utf-8")
     there: dict[str, str | int | float | bool] = {"hub_id": str(tmp_path), "hub_split": "test"}
-    columns = ARC_MAP | {"options": "choices", "question": "the.question"}
-    (item,) = read_items(SourceConfig(name="arc", columns=columns, options=there), None, SplitConfig()).items
-    assert item.question == ARC["question"]
+    config = SourceConfig(name="arc", columns=ARC_MAP | {"question": question}, options=there)
+    (item,) = read_items(config, None, SplitConfig()).items
+    assert (item.question, item.answer) == (ARC["question"], "Mercury")

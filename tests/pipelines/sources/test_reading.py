@@ -23,13 +23,10 @@ def rows(file: Path) -> list[Any]:
 
 
 @pytest.mark.parametrize("name", ["a.jsonl", "a.ndjson", "a.jsonl.gz", "a.json.gz"])
-def test_json_lines_plain_and_packed(tmp_path: Path, name: str) -> None:
+def test_json_lines_plain_and_packed_and_parquet(tmp_path: Path, name: str) -> None:
     file = tmp_path / name
     file.write_bytes(gzip.compress(LINES) if name.endswith(".gz") else LINES)
     assert rows(file) == ROWS
-
-
-def test_parquet(tmp_path: Path) -> None:
     pq.write_table(pa.Table.from_pylist(ROWS), tmp_path / "a.parquet")
     assert rows(tmp_path / "a.parquet") == ROWS
 
@@ -42,18 +39,11 @@ def test_blank_lines_and_a_byte_order_mark_are_no_rows(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "line",
     [
-        b'{"question": "cut o',
-        b"[1, 2]",
-        b'"text"',
-        b"null",
-        b'{"question": "\xff\xfe"}',
-        b'{"question": "half a pair \\ud800"}',
-        b"9" * 5_000,
-        b"[" * 100_000,
-        b"\x00\x01",
+        b'{"question": "cut o', b"[1, 2]", b'"text"', b"null", b'{"question": "\xff\xfe"}',
+        b'{"question": "half a pair \\ud800"}', b"9" * 5_000, b"[" * 100_000, b"\x00\x01",
     ],
     ids=["cut", "list", "text", "null", "not UTF-8", "half a surrogate pair", "number", "nested", "binary"],
-)
+)  # fmt: skip
 def test_a_line_that_is_no_row_is_kept_as_such_beside_the_good_ones(tmp_path: Path, line: bytes) -> None:
     (tmp_path / "a.jsonl").write_bytes(LINES + line + b"\n" + LINES)
     found = rows(tmp_path / "a.jsonl")
@@ -67,27 +57,17 @@ def test_any_line_is_a_row_or_no_row(tmp_path_factory: pytest.TempPathFactory, l
     file.write_bytes(line)
     (found,) = rows(file)
     assert isinstance(found, dict | NotARow)
+    file.write_bytes(b'{"question": "\\ud83d\\ude00"}')
+    assert rows(file) == [{"question": "😀"}], "a pair of surrogates is a character"
 
 
-def test_a_pair_of_surrogates_is_a_character(tmp_path: Path) -> None:
-    (tmp_path / "a.jsonl").write_bytes(b'{"question": "\\ud83d\\ude00"}')
-    assert rows(tmp_path / "a.jsonl") == [{"question": "😀"}]
-
-
-def test_a_missing_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(SourceError, match=r"no file .*nowhere.jsonl"):
-        rows(tmp_path / "nowhere.jsonl")
-
-
-def test_a_folder_is_no_file(tmp_path: Path) -> None:
-    with pytest.raises(SourceError, match="no file"):
-        rows(tmp_path)
-
-
-def test_a_name_that_says_nothing_is_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("name", "why"), [("nowhere.jsonl", r"no file .*nowhere.jsonl"), (".", "no file"), ("a.csv", "neither JSONL")]
+)
+def test_what_is_no_file_of_rows_is_named(tmp_path: Path, name: str, why: str) -> None:
     (tmp_path / "a.csv").write_text("question,answer", encoding="utf-8")
-    with pytest.raises(SourceError, match="neither JSONL"):
-        rows(tmp_path / "a.csv")
+    with pytest.raises(SourceError, match=why):
+        rows(tmp_path / name)
 
 
 @pytest.mark.parametrize(

@@ -69,9 +69,7 @@ def test_a_file_of_ours_may_call_its_columns_otherwise(tmp_path: Path) -> None:
         get_spec(config.model_copy(update={"columns": {"id": "n"}}))
 
 
-def test_a_packages_source_is_read_with_its_options_and_names_its_package(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_packages_source_is_read_and_names_its_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     install(tmp_path, monkeypatch, "riddles = kame_riddles:riddles\nplain = kame_riddles:PLAIN")
     assert [each.name for each in list_sources()] == [*SOURCES, "plain", "riddles"]
     path = written(tmp_path, ROW)

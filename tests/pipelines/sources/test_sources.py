@@ -1,5 +1,6 @@
 """Question sets row by row: what becomes an item, what is refused and why, and what no source can be read from."""
 
+import dataclasses
 import json
 from pathlib import Path
 from typing import Any
@@ -17,22 +18,13 @@ from pipelines.sources.items import SourceReading, read_evaluation_questions, re
 
 GSM8K = {"question": "How many pens are 3 boxes of 4?", "answer": "3*4 = <<3*4=12>>12 pens.\n#### 12"}
 MMLU_PRO = {
-    "question_id": 70,
-    "question": "Which gas do plants take in?",
-    "options": ["Oxygen", " Carbon dioxide "],
-    "answer": "B",
-    "answer_index": 1,
-    "cot_content": "",
-    "category": "biology",
-}
+    "question_id": 70, "question": "Which gas do plants take in?", "options": ["Oxygen", " Carbon dioxide "],
+    "answer": "B", "answer_index": 1, "cot_content": "", "category": "biology",
+}  # fmt: skip
 HSSBENCH = {
-    "id": "40ea",
-    "pic_path": "eco_1.png",
-    "question": "Which good is cheaper?",
-    "options": {"B": "Wine", "A": "Bread"},
-    "correct_answer": "A",
-    "category": "Economy",
-}
+    "id": "40ea", "pic_path": "eco_1.png", "question": "Which good is cheaper?",
+    "options": {"B": "Wine", "A": "Bread"}, "correct_answer": "A", "category": "Economy",
+}  # fmt: skip
 MODULES = {"gsm8k": gsm8k, "mmlu_pro": mmlu_pro, "hssbench": hssbench}
 GOOD: dict[str, dict[str, Any]] = {"gsm8k": GSM8K, "mmlu_pro": MMLU_PRO, "hssbench": HSSBENCH}
 
@@ -55,15 +47,14 @@ def the_item(folder: Path, name: str, row: dict[str, Any], **more: Any) -> Item:
     return item
 
 
-def test_gsm8k_row(tmp_path: Path) -> None:
+def test_gsm8k_and_mmlu_pro_rows(tmp_path: Path) -> None:
     item = the_item(tmp_path, "gsm8k", GSM8K)
     assert (item.question, item.answer) == ("How many pens are 3 boxes of 4?", "12")
     assert item.explanation == "3*4 = 12 pens."
     assert (item.options, item.answer_index, item.native_id, item.licence) == ((), None, None, "MIT")
     assert item.item_id == ids.make_item_id("gsm8k", None, item.question)
-
-
-def test_mmlu_pro_row(tmp_path: Path) -> None:
+    assert item.group_id == splits.make_group_id(item.question)
+    assert item.split == splits.choose_split(item.group_id, SplitConfig())
     item = the_item(tmp_path, "mmlu_pro", MMLU_PRO)
     assert (item.item_id, item.native_id, item.category) == ("mmlu_pro-70", "70", "biology")
     assert (item.options, item.answer_index, item.answer) == (("Oxygen", "Carbon dioxide"), 1, "Carbon dioxide")
@@ -75,12 +66,6 @@ def test_hssbench_row_in_both_forms(tmp_path: Path, row: dict[str, Any]) -> None
     item = the_item(tmp_path, "hssbench", row)
     assert (item.item_id, item.category, item.picture) == ("hssbench-40ea", "Economy", "eco_1.png")
     assert (item.question, item.options, item.answer) == ("Which good is cheaper?", ("Bread", "Wine"), "Bread")
-
-
-def test_split_and_group_are_functions_of_the_question(tmp_path: Path) -> None:
-    item = the_item(tmp_path, "gsm8k", GSM8K)
-    assert item.group_id == splits.make_group_id(item.question)
-    assert item.split == splits.choose_split(item.group_id, SplitConfig())
 
 
 REFUSED: list[tuple[str, Any, str]] = [
@@ -112,9 +97,7 @@ REFUSED: list[tuple[str, Any, str]] = [
 
 
 @pytest.mark.parametrize(("name", "row", "reason"), REFUSED, ids=[f"{each[0]}-{n}" for n, each in enumerate(REFUSED)])
-def test_a_broken_row_is_refused_with_its_reason_and_the_rest_is_read(
-    tmp_path: Path, name: str, row: Any, reason: str
-) -> None:
+def test_a_broken_row_is_refused_and_the_rest_is_read(tmp_path: Path, name: str, row: Any, reason: str) -> None:
     reading = read(written(tmp_path, row, GOOD[name]), name)
     assert len(reading.items) == 1
     assert reading.n_rows == 2
@@ -123,11 +106,14 @@ def test_a_broken_row_is_refused_with_its_reason_and_the_rest_is_read(
     assert reject.detail
 
 
-def test_a_second_item_of_one_id_is_a_duplicate(tmp_path: Path) -> None:
+def test_a_second_item_of_one_id_is_a_duplicate_and_the_limit_counts_rows(tmp_path: Path) -> None:
     other = MMLU_PRO | {"question": "Which other gas?"}
     reading = read(written(tmp_path, MMLU_PRO, other, MMLU_PRO), "mmlu_pro")
     assert [item.question for item in reading.items] == ["Which gas do plants take in?"]
     assert [(each.item_id, each.reason) for each in reading.rejects] == [("mmlu_pro-70", "duplicate")] * 2
+    rows = [GSM8K | {"question": f"How many are {n}?"} for n in range(4)]
+    reading = read(written(tmp_path, rows[0], "no json", *rows[1:]), "gsm8k", limit=3)
+    assert (len(reading.items), len(reading.rejects), reading.n_rows) == (2, 1, 3)
 
 
 @pytest.mark.parametrize(
@@ -156,12 +142,6 @@ def test_an_evaluation_row_without_a_question_is_named(tmp_path: Path, row: Any)
         read_evaluation_questions([written(tmp_path, good, row)])
 
 
-def test_the_limit_counts_rows_not_items(tmp_path: Path) -> None:
-    rows = [GSM8K | {"question": f"How many are {n}?"} for n in range(4)]
-    reading = read(written(tmp_path, rows[0], "no json", *rows[1:]), "gsm8k", limit=3)
-    assert (len(reading.items), len(reading.rejects), reading.n_rows) == (2, 1, 3)
-
-
 OWN = {"q": "Who wrote Faust?", "a": "Goethe", "n": 7, "topic": "letters", "why": "It is known."}
 
 
@@ -173,11 +153,8 @@ def test_own_questions_by_a_column_map(tmp_path: Path) -> None:
     assert (item.licence, item.revision, item.options) == ("CC0-1.0", "2", ())
 
 
-def test_own_questions_say_that_no_licence_was_stated(tmp_path: Path) -> None:
+def test_a_licence_that_is_given_goes_before_the_sources_own_and_none_is_said_to_be_so(tmp_path: Path) -> None:
     assert the_item(tmp_path, "mine", OWN, columns={"question": "q", "answer": "a"}).licence == "not stated"
-
-
-def test_a_licence_that_is_given_goes_before_the_sources_own(tmp_path: Path) -> None:
     assert the_item(tmp_path, "gsm8k", GSM8K, licence="other", revision="abc").licence == "other"
     assert the_item(tmp_path, "gsm8k", GSM8K, revision="abc").revision == "abc"
 
@@ -199,22 +176,18 @@ def test_own_questions_that_are_not_described_are_refused(
         read_items(config, None, SplitConfig())
 
 
-def test_wrong_columns_are_named_with_those_there_are(tmp_path: Path) -> None:
-    with pytest.raises(
-        SourceError, match=r"column\(s\) question_id, options that mmlu_pro needs; there are: answer, q"
-    ):
-        read(written(tmp_path, GSM8K), "mmlu_pro")
-
-
-@pytest.mark.parametrize("rows", [(), ("", " ")])
-def test_a_file_without_rows_is_said_to_be_so(tmp_path: Path, rows: tuple[str, ...]) -> None:
-    with pytest.raises(SourceError, match="holds no rows"):
-        read(written(tmp_path, *rows), "gsm8k")
-
-
-def test_a_file_of_nothing_but_broken_lines_lacks_columns(tmp_path: Path) -> None:
-    with pytest.raises(SourceError, match="there are: none"):
-        read(written(tmp_path, "no json", "neither"), "gsm8k")
+@pytest.mark.parametrize(
+    ("name", "rows", "why"),
+    [
+        ("mmlu_pro", [GSM8K], r"column\(s\) question_id, options that mmlu_pro needs; there are: answer, q"),
+        ("gsm8k", [], "holds no rows"),
+        ("gsm8k", ["", " "], "holds no rows"),
+        ("gsm8k", ["no json", "neither"], "there are: none"),
+    ],
+)
+def test_a_file_without_rows_or_columns_is_said_to_be_so(tmp_path: Path, name: str, rows: list[Any], why: str) -> None:
+    with pytest.raises(SourceError, match=why):
+        read(written(tmp_path, *rows), name)
 
 
 @pytest.mark.parametrize("name", GOOD)
@@ -228,8 +201,6 @@ def test_parquet_gives_the_items_that_json_gives(tmp_path: Path, name: str) -> N
 
 @pytest.mark.parametrize("name", GOOD)
 def test_rows_from_the_hub_are_those_of_the_file(tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    import dataclasses
-
     hub = tmp_path / "hub"
     hub.mkdir()
     spec = MODULES[name].SPEC

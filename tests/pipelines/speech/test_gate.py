@@ -1,9 +1,10 @@
-"""The gate's rules on single takes, and what the speech stage does about them; on doubles that swallow words."""
+"""The gate's rules on single takes and their sound, and what the speech stage does about them; on doubles."""
 
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from backends.asr.protocol import HearingRefused
@@ -12,7 +13,7 @@ from backends.tts.double import DoubleTts
 from backends.tts.protocol import Speech, SpeechRefused
 from data_schemas.config import GateConfig, SpeechConfig
 from data_schemas.records import Clips, Dialogue
-from pipelines.speech.gate import find_answer_words
+from pipelines.speech.gate import Gate, find_answer_words, measure_longest_clipped_run, measure_longest_pause_s
 from pipelines.speech.stage import SpeechStage
 from pipelines.stage import StageResult
 from tests.support.builders import make_dialogue, make_turn, make_utterance
@@ -62,6 +63,7 @@ def test_what_is_heard_right_at_once_is_said_once_and_counted() -> None:
     assert answer is not None
     assert (answer.n_numbers_heard, answer.text) == (1, "They are nine dollars.")
     assert len(studio.takes) == 2
+    assert (clips.asr, clips.asr_digest) == (studio.name, studio.digest)
 
 
 def test_a_swallowed_number_is_said_again_at_a_speed_near_by() -> None:
@@ -84,11 +86,8 @@ def test_a_user_who_is_never_understood_gets_another_voice_for_the_whole_dialogu
         return "what" if text == TEXT and voice == next(one for one in first if one != "double_a") else text
 
     studio = Studio(slip)
-    one = make_dialogue(
-        make_turn(0, "B", [make_utterance("Hello there.")]),
-        make_turn(1, "A", [make_utterance("Hello.")]),
-        make_turn(2, "B", [make_utterance(TEXT)]),
-    )
+    says = (("B", "Hello there."), ("A", "Hello."), ("B", TEXT))
+    one = make_dialogue(*(make_turn(at, who, [make_utterance(text)]) for at, (who, text) in enumerate(says)))
     (clips,) = spoken(studio, one).outputs
     users = {clip.voice for clip in clips.clips if clip.turn_index != 1}
     assert len(users) == 1
@@ -120,6 +119,7 @@ def test_what_stays_garbled_is_rejected_and_the_reject_tells_both_texts() -> Non
         ("Now much of seven green apples and two bears?", {"max_wer": 0.4}, True),
         ("How much are eleven green apples and two pears?", {}, False),
         ("How much are eleven green apples and two pears?", {"every_number": False}, True),
+        ("", {"max_wer": 1.0, "every_number": False}, False),
     ],
 )
 def test_what_passes_is_configured(heard: str, gate: dict[str, Any], passes: bool) -> None:
@@ -140,14 +140,11 @@ def test_names_count_only_where_they_are_asked_for() -> None:
     ("said", "heard"),
     [
         ("Yes.", ""),
-        ("No.", "Yes."),
         ("It's Paris.", "It's Berlin."),
-        ("It will increase.", "It will decrease."),
         ("It is minus thirty two.", "It is thirty two."),
         ("They do not float on water at all.", "They do float on water at all."),
         ("They are lighter than water is.", "They are not lighter than water is."),
         ("Let me see, I would say it has to be hydrogen.", "Let me see, I would say it has to be nitrogen."),
-        ("Let me see, I would say it has to be hydrogen.", "Let me see, I would say it has to be."),
     ],
 )
 def test_what_is_swallowed_or_reversed_never_passes(said: str, heard: str) -> None:
@@ -156,11 +153,6 @@ def test_what_is_swallowed_or_reversed_never_passes(said: str, heard: str) -> No
     one = make_dialogue(dialogue().turns[0], *one.turns)
     result = spoken(Studio(lambda text, voice, take: heard if text == said else text), one)
     assert [(each.reason, each.dialogue_id) for each in result.rejects] == [("misheard", one.dialogue_id)]
-
-
-def test_nothing_heard_never_passes() -> None:
-    studio = Studio(lambda text, voice, take: "")
-    assert spoken(studio, max_wer=1.0, every_number=False).outputs == []
 
 
 class HardOfHearing(Studio):
@@ -189,9 +181,7 @@ def test_what_a_recogniser_cannot_write_down_is_said_again_or_rejected() -> None
     [
         ("It's Siobhan.", "It's Shivon."),
         ("Minus thirty two.", "-32"),
-        ("Negative five.", "minus 5"),
         ("It can't.", "It cannot."),
-        ("The answer is glycolysis.", "The answer is glycolisis."),
         ("I would say the Seine.", "I would say a Seine."),
     ],
 )
@@ -212,32 +202,19 @@ def test_the_words_that_bear_the_answer_are_those_of_its_sentence_in_their_utter
     assert list(find_answer_words(replace(long, answer_word_index=None), 0)) == []
 
 
-def test_backchannels_are_not_listened_to() -> None:
+def test_nothing_is_heard_of_backchannels_and_without_a_recogniser() -> None:
     studio = Studio(lambda text, voice, take: "what" if text == TEXT else text)
     (clips,) = spoken(studio, dialogue("backchannel")).outputs
     assert clips.clips[0].hearing is None
     assert clips.clips[1].hearing is not None
-
-
-def test_without_a_recogniser_nothing_is_heard_and_the_rest_is_still_judged() -> None:
     stage = SpeechStage(SpeechConfig(tts="double"), GateConfig(asr="none"), DoubleTts(), None, 0)
     (clips,) = stage.run([(dialogue(),)]).outputs
     assert {clip.hearing for clip in clips.clips} == {None}
     assert stage.matters()["recogniser"] is None
     assert stage.matters()["compared_with"] is None
-
-
-def test_what_compares_texts_is_part_of_the_stages_identity() -> None:
     studio = Studio(lambda text, voice, take: text)
-    stage = SpeechStage(SpeechConfig(tts="double"), GateConfig(asr="double"), studio, studio, 0)
-    assert set(stage.matters()["compared_with"]) >= {"jiwer", "rapidfuzz", "phonemizer", "espeakng-loader"}
-
-
-def test_the_outcome_is_the_same_every_time() -> None:
-    def slip(text: str, voice: str, take: int) -> str:
-        return text if take == 2 else "what"
-
-    assert spoken(Studio(slip)).outputs == spoken(Studio(slip)).outputs
+    listening = SpeechStage(SpeechConfig(tts="double"), GateConfig(asr="double"), studio, studio, 0)
+    assert set(listening.matters()["compared_with"]) >= {"jiwer", "rapidfuzz", "phonemizer", "espeakng-loader"}
 
 
 class Choosy(Studio):
@@ -253,17 +230,64 @@ class Choosy(Studio):
         return super().synthesise(text, voice, speed)
 
 
-def test_a_voice_that_refuses_is_followed_by_the_next_candidate() -> None:
+def test_a_voice_that_refuses_is_followed_by_the_next_candidate_or_the_last_is_a_reject() -> None:
     users = {spoken(Choosy(dumb)).outputs[0].clips[0].voice for dumb in ("double_b", "double_c")}
     assert users == {"double_b", "double_c"}
+    rejects = spoken(Choosy("double_a")).rejects
+    assert [(each.reason, each.detail) for each in rejects] == [("speech_refused", "double_a cannot say it")]
 
 
-def test_what_the_last_candidate_refuses_is_a_reject() -> None:
-    result = spoken(Choosy("double_a"))
-    assert [(each.reason, each.detail) for each in result.rejects] == [("speech_refused", "double_a cannot say it")]
+TONE: Samples = (0.3 * np.sin(np.arange(72_000) / 9)).astype(np.float32)  # 3 s
 
 
-def test_the_clips_tell_who_listened() -> None:
-    studio = Studio(lambda text, voice, take: text)
-    (clips,) = spoken(studio).outputs
-    assert (clips.asr, clips.asr_digest) == (studio.name, studio.digest)
+def pause_inside(samples: Samples) -> Samples:
+    return np.concatenate([samples[:36_000], np.zeros(48_000, dtype=np.float32), samples[36_000:]])
+
+
+@pytest.mark.parametrize(
+    ("samples", "reason"),
+    [
+        (TONE, None), (TONE * 0, "silent"), (TONE * 1e-3, "silent"), (pause_inside(TONE), "silent"),
+        (np.clip(TONE * 2, -0.3, 0.3), "clipped"), (np.tile(TONE, 4), "too_long_for_words"),
+        (TONE[:12_000], "too_short_for_words"),
+    ],
+)  # fmt: skip
+def test_sound_that_cannot_be_this_speech_has_a_reason(samples: Samples, reason: str | None) -> None:
+    fault = Gate(GateConfig(), None).judge(make_utterance(TEXT), samples, 1.0, 1).fault
+    assert (fault.reason if fault else None) == reason
+
+
+def test_the_limits_of_length_follow_speed_and_spelling() -> None:
+    gate = Gate(GateConfig(), None)
+    slow = np.tile(TONE, 3)  # 9 s
+    assert gate.judge(make_utterance(TEXT), slow, 1.0, 1).fault is not None
+    assert gate.judge(make_utterance(TEXT), slow, 0.5, 1).fault is None
+    letters = TONE[:40_800]  # 1.7 s
+    assert gate.judge(make_utterance("D N A."), letters, 1.0, 1).fault is None
+    assert gate.judge(make_utterance("den."), letters, 1.0, 1).fault is not None
+
+
+def test_pauses_and_flat_tops_are_measured() -> None:
+    assert measure_longest_pause_s(pause_inside(TONE)) == pytest.approx(2.0, abs=0.03)
+    assert measure_longest_pause_s(np.pad(TONE, 48_000)) == 0, "silence at the ends is no pause"
+    flat = np.zeros(100, dtype=np.float32)
+    flat[10:17] = 0.5
+    assert measure_longest_clipped_run(flat) == 7
+    assert measure_longest_clipped_run(np.zeros(100, dtype=np.float32)) == 0
+
+
+@pytest.mark.parametrize(
+    ("samples", "reason"),
+    [
+        (TONE[:9_600], None),
+        (np.pad(TONE[:9_600], 2_400), None),
+        (np.concatenate([TONE[:4_800], np.zeros(4_800, np.float32), TONE[:4_800]]), None),
+        (np.pad(TONE[:2_400], 6_000), "too_short_for_words"),
+        (np.concatenate([TONE[:4_800], np.zeros(9_600, np.float32), TONE[:4_800]]), "silent"),
+        (TONE[:36_000], "too_long_for_words"),
+        (TONE[:9_600] * 1e-3, "silent"),
+    ],
+)
+def test_backchannels_are_looked_at(samples: Samples, reason: str | None) -> None:
+    fault = Gate(GateConfig(), None).judge(make_utterance("Okay.", kind="backchannel"), samples, 1.0, 1).fault
+    assert (fault.reason if fault else None) == reason

@@ -83,12 +83,8 @@ def serving(n_together: int, status_of: Callable[[str], int] = lambda text: 200)
 
 
 def stage(server: Server, n_calls: int, recogniser: Recogniser | None = None) -> SpeechStage:
-    where: dict[str, str | int] = {
-        "base_url": server.base_url,
-        "model": "m",
-        "max_attempts": 1,
-        "max_calls_in_flight": n_calls,
-    }
+    where: dict[str, str | int] = {"base_url": server.base_url, "model": "m", "max_attempts": 1}
+    where["max_calls_in_flight"] = n_calls
     tts: TextToSpeech = registry.build("tts", "openai", where | {"voices": "double_a,double_b"})
     recogniser = recogniser or registry.build("asr", "openai", where)
     return SpeechStage(SpeechConfig(tts="openai"), TEXTS_HEARD, tts, recogniser, 0)

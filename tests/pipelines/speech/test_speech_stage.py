@@ -1,16 +1,18 @@
 """Dialogues to clean speech; on doubles."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from backends.tts.double import DoubleTts
-from backends.tts.protocol import SpeechRefused, Voice
-from data_schemas.config import SpeechConfig
+from backends.tts.protocol import Speech, SpeechRefused, TakeRefused, Voice
+from data_schemas.config import GateConfig, SpeechConfig
 from data_schemas.errors import ConfigError
 from data_schemas.records import WordTiming
 from pipelines.audio import decode_flac, measure_peak_dbfs, measure_rms_dbfs
+from pipelines.speech.stage import SpeechStage
 from pipelines.speech.voices import resolve_voices
 from spoken.spoken_text import split_words
 from tests.support.spoken_dialogues import dialogues, speech, spoken
@@ -26,16 +28,14 @@ def test_every_utterance_is_said_at_the_level_asked_for() -> None:
         assert measure_peak_dbfs(sound) <= -1.0 + 0.01
 
 
-def test_the_assistant_has_one_voice_and_the_user_another() -> None:
-    voices = [(clips.clips[0].voice, clips.clips[1].voice) for clips in spoken(dialogues(12))]
-    assert {a for _, a in voices} == {"double_a"}
-    assert {b for b, _ in voices} == {"double_b", "double_c"}
-
-
-def test_speeds_stay_in_their_bounds_and_differ() -> None:
-    speeds = [clip.speed for each in spoken(dialogues(12), speed_min=0.9, speed_max=1.2) for clip in each.clips]
+def test_the_assistant_has_one_voice_and_the_user_another_and_speeds_differ_in_their_bounds() -> None:
+    made = spoken(dialogues(12), speed_min=0.9, speed_max=1.2)
+    speeds = [clip.speed for each in made for clip in each.clips]
     assert all(0.9 <= speed <= 1.2 for speed in speeds)
     assert len(set(speeds)) > 3
+    voices = [(clips.clips[0].voice, clips.clips[1].voice) for clips in made]
+    assert {a for _, a in voices} == {"double_a"}
+    assert {b for b, _ in voices} == {"double_b", "double_c"}
 
 
 def test_a_dialogues_speech_does_not_depend_on_its_batch() -> None:
@@ -57,9 +57,8 @@ class Refusing(DoubleTts):
 def test_what_the_engine_refuses_is_a_reject_and_the_rest_is_said() -> None:
     result = speech(tts=Refusing()).run([(each,) for each in dialogues(4)])
     assert [each.dialogue_id for each in result.outputs] == ["mine-0-v0", "mine-1-v0", "mine-3-v0"]
-    assert [(each.item_id, each.stage, each.reason, each.detail) for each in result.rejects] == [
-        ("mine-2", "speech", "speech_refused", "no two")
-    ]
+    rejects = [(each.item_id, each.stage, each.reason, each.detail) for each in result.rejects]
+    assert rejects == [("mine-2", "speech", "speech_refused", "no two")]
 
 
 @pytest.mark.parametrize(
@@ -165,11 +164,8 @@ def test_the_engine_of_the_users_counts_and_its_absence_leaves_identities_as_the
     alone = speech(SpeechConfig(tts="choir"), Choir()).matters()
     assert "tts_b" not in str(alone)
     own = SpeechConfig(tts="choir", tts_b="machine")
-    assert speech(own, Choir(), tts_b=Machine()).matters() == {
-        **alone,
-        "voices": [["voice_0", "0"], ["machine_a", "m"]],
-        "tts_b": "machine-1",
-    }
+    more = {"voices": [["voice_0", "0"], ["machine_a", "m"]], "tts_b": "machine-1"}
+    assert speech(own, Choir(), tts_b=Machine()).matters() == alone | more
 
 
 def users_of(split: str, config: SpeechConfig) -> set[str]:
@@ -189,11 +185,6 @@ def test_users_of_validation_and_test_are_strangers_to_train_where_that_is_asked
     assert not train & held_out
 
 
-def test_too_few_voices_for_disjoint_users_are_told() -> None:
-    with pytest.raises(ConfigError, match="1 voices of double are too few"):
-        speech(SpeechConfig(tts="double", voices_b=["double_b"], disjoint_voices=True))
-
-
 def test_a_speaker_keeps_voice_and_speed_through_a_dialogue() -> None:
     (one,) = dialogues()
     more = [replace(turn, turn_index=turn.turn_index + 2) for turn in one.turns]
@@ -206,3 +197,38 @@ def test_a_language_without_a_voice_is_a_reject() -> None:
     result = speech().run([(each,) for each in dialogues(language="de")])
     assert [each.reason for each in result.rejects] == ["speech_refused"]
     assert "'de'" in result.rejects[0].detail
+
+
+class Drawing(DoubleTts):
+    """Has no speed, and draws: the takes before the third are whatever it is told to make of their sound."""
+
+    has_speed = False
+
+    def __init__(self, first: Callable[[Speech], Speech]) -> None:
+        self.first = first
+        self.asked: list[tuple[float, int]] = []
+
+    def synthesise(self, text: str, voice: str, speed: float, take: int = 0) -> Speech:
+        self.asked.append((speed, take))
+        said = super().synthesise(text, voice, speed)
+        return self.first(said) if take < 2 else said
+
+
+def refuse(said: Speech) -> Speech:
+    raise TakeRefused("no sound this time")
+
+
+@pytest.mark.parametrize("first", [lambda said: Speech(said.samples * 0), refuse])
+def test_takes_of_an_engine_without_speed_differ_by_their_number(first: Callable[[Speech], Speech]) -> None:
+    tts = Drawing(first)
+    (clips,) = (
+        SpeechStage(SpeechConfig(tts="double"), GateConfig(asr="none"), tts, None, 0).run([(dialogues()[0],)]).outputs
+    )
+    assert {clip.speed for clip in clips.clips} == {1.0}
+    assert tts.asked == [(1.0, 0), (1.0, 1), (1.0, 2)] * 2
+
+
+def test_takes_that_come_to_nothing_are_a_reject_with_the_reason() -> None:
+    stage = SpeechStage(SpeechConfig(tts="double"), GateConfig(asr="none", max_takes=2), Drawing(refuse), None, 0)
+    (reject,) = stage.run([(dialogues()[0],)]).rejects
+    assert (reject.reason, reject.detail) == ("speech_refused", "no sound this time")

@@ -12,6 +12,7 @@ from backends.tts.protocol import Speech
 from data_schemas.config import AlignmentConfig, GateConfig, SpeechConfig
 from data_schemas.records import Clips, Dialogue, WordTiming
 from pipelines.alignment.stage import AlignmentStage
+from pipelines.audio import decode_flac
 from pipelines.quality.word_errors import compare_transcript
 from pipelines.speech.spelt import SpeltAligner, SpeltSpeech
 from pipelines.speech.stage import SpeechStage
@@ -90,8 +91,6 @@ def test_the_aligner_seeks_the_spelling_and_a_word_lasts_as_long_as_all_of_it() 
 
 
 def _sound(clips: Clips) -> tuple[Samples, int]:
-    from pipelines.audio import decode_flac
-
     return decode_flac(clips.clips[0].flac), 24_000
 
 

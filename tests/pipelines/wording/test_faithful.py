@@ -9,43 +9,23 @@ from pipelines.wording.faithful import NotFaithful, check_wording
     ("said", "raw", "why"),
     [
         (
-            "Weng earns twelve dollars an hour for babysitting. How much did she earn in two hours?",
-            "Bob makes twelve dollars an hour for babysitting. How much did he make in two hours?",
+            "Weng earns ten dollars. How much did she earn?",
+            "Bob makes ten dollars. How much did he make?",
             "without weng",
         ),
+        ("She earns ten dollars. How much is it?", "Natalia makes ten dollars. How much is it?", "natalia is new"),
+        ("Nobody under ten may ride. Who may ride it?", "Anybody under ten may. Who may ride it?", "0 negations for 1"),
         (
-            "She earns twelve dollars an hour for babysitting. How much is it in two hours?",
-            "Natalia earns twelve dollars an hour for babysitting. How much is it in two hours?",
-            "natalia is new",
-        ),
-        (
-            "Nobody who is under ten may ride the train. Who may ride it?",
-            "Anybody who is under ten may ride the train. Tell me, who may ride it?",
+            "It increases by nothing but habit. Why is that?",
+            "It increases by habit. Why is that so?",
             "0 negations for 1",
         ),
-        (
-            "When the price falls, demand for the product increases by nothing but habit. Why is that?",
-            "When the price falls, demand for the product increases by means of habit. Why would that be?",
-            "0 negations for 1",
-        ),
-        (
-            "When the price falls, why is it that the demand increases?",
-            "When the price falls, why is it that the demand decreases then?",
-            "decreases",
-        ),
-        (
-            "Why is it that the price of oil rises when supply falls?",
-            "Why does the price of oil rise if supply grows?",
-            "grows",
-        ),
+        ("Why is it that the demand increases?", "Why is it that the demand decreases then?", "decreases"),
+        ("Why do oil prices rise when supply falls?", "Why do oil prices rise if supply grows?", "grows"),
         ("Is the warmer one of them above the line?", "Is the warmer one of them below that line?", "below"),
         ("How many does she buy for ten dollars?", "How many of them does she sell for ten dollars?", "sell"),
         ("Is this a stable state of the atom?", "Is this an unstable state of the atom?", "unstable"),
-        (
-            "Does a higher price mean more supply, more profit and less demand?",
-            "Would a higher price mean less supply, more profit and less demand?",
-            "less",
-        ),
+        ("Does it mean more supply and less demand?", "Would it mean less supply and less demand?", "less"),
         (
             "Is a stable atom beside an unstable atom still stable?",
             "Is an unstable atom beside a stable atom still unstable?",

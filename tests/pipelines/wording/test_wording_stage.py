@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from backends.chat.protocol import ChatReply, Endpoint
+from backends.chat.protocol import Endpoint
 from data_schemas.errors import RequestError
 from data_schemas.records import Dialogue, Placement
 from pipelines.stage import StageResult
@@ -15,6 +15,7 @@ from pipelines.wording.faithful import NotFaithful, check_wording
 from pipelines.wording.stage import MAX_ATTEMPTS, WordingStage
 from spoken.spoken_text import split_words
 from tests.support.builders import make_dialogue, make_turn, make_utterance
+from tests.support.oracle_dialogues import Scripted
 
 MODEL = Endpoint(name="test", base_url="", model="wordy", model_digest="1")
 QUESTION = "How many eggs are left when Anna sells nine of sixteen eggs?"
@@ -23,20 +24,13 @@ NEW_QUESTION = "If Anna sells nine of her sixteen eggs, how many eggs are left?"
 NEW_ANSWER = "Well, sixteen minus nine is seven, so there are seven eggs left."
 
 
-class Client:
-    """Words questions and answers by a function of kind and attempt; keeps what it was asked."""
+def wordy(word: Callable[[str, int], str | RequestError]) -> Scripted:
+    """A model that words questions and answers by a function of kind and attempt."""
 
-    def __init__(self, word: Callable[[str, int], str | RequestError]) -> None:
-        self.word = word
-        self.asked: list[dict[str, Any]] = []
+    def answer(payload: dict[str, Any], attempt: int) -> str | Exception:
+        return word("question" if "Say this question" in payload["messages"][1]["content"] else "answer", attempt)
 
-    async def ask(self, payload: dict[str, Any], attempt: int = 0) -> ChatReply:
-        self.asked.append(payload)
-        kind = "question" if "Say this question" in payload["messages"][1]["content"] else "answer"
-        said = self.word(kind, attempt)
-        if isinstance(said, RequestError):
-            raise said
-        return ChatReply(said, f"r{len(self.asked)}", 1, 0, 1, from_cache=False)
+    return Scripted(answer)
 
 
 def dialogue() -> Dialogue:
@@ -46,7 +40,7 @@ def dialogue() -> Dialogue:
     return make_dialogue(make_turn(0, "B", [make_utterance(QUESTION)]), answer, answer="7 eggs")
 
 
-def run(client: Client | None, *dialogues: Dialogue) -> StageResult[Dialogue]:
+def run(client: Scripted | None, *dialogues: Dialogue) -> StageResult[Dialogue]:
     stage = WordingStage(MODEL if client else None, 0)
     batch = [(each,) for each in dialogues]
     return stage.run(batch) if client is None else asyncio.run(stage.run_with(batch, client))
@@ -57,7 +51,7 @@ def good(kind: str, attempt: int) -> str:
 
 
 def test_question_and_body_are_worded_anew_and_lead_and_tail_stay() -> None:
-    (new,) = run(Client(good), dialogue()).outputs
+    (new,) = run(wordy(good), dialogue()).outputs
     question, answer = new.turns
     assert question.spoken_text == question.body == NEW_QUESTION
     assert answer.spoken_text == f"{answer.lead} {answer.body} {answer.tail}"
@@ -65,48 +59,37 @@ def test_question_and_body_are_worded_anew_and_lead_and_tail_stay() -> None:
     assert answer.answer_word_index is not None
     assert split_words(answer.spoken_text)[answer.answer_word_index :][:2] == ["seven", "eggs"]
     assert new.provenance.script_method == "made; turns 0, 1 by wordy"
-
-
-def test_the_answer_mark_is_on_the_whole_number_that_answers() -> None:
-    body = "Thirty six take away thirty is six, so six."
-    told = make_turn(1, "A", [make_utterance(body)], body=body, answer_word_index=8)
-    asked = make_turn(0, "B", [make_utterance("What is thirty six minus thirty, can you say?")])
-    client = Client(lambda kind, attempt: "Thirty six take away thirty leaves six, and so it is six.")
-    (new,) = run(client, make_dialogue(asked, told, answer="6")).outputs
-    assert new.turns[1].answer_word_index == 11
-
-
-def test_spans_lead_to_what_the_model_wrote() -> None:
-    (new,) = run(Client(good), dialogue()).outputs
     for turn in new.turns:
         (utterance,) = turn.utterances
         words = split_words(utterance.spoken_text)
         assert [turn.written_text[span.start_char : span.end_char] for span in utterance.written_spans] == words
 
 
+def test_the_answer_mark_is_on_the_whole_number_that_answers() -> None:
+    body = "Thirty six take away thirty is six, so six."
+    told = make_turn(1, "A", [make_utterance(body)], body=body, answer_word_index=8)
+    asked = make_turn(0, "B", [make_utterance("What is thirty six minus thirty, can you say?")])
+    client = wordy(lambda kind, attempt: "Thirty six take away thirty leaves six, and so it is six.")
+    (new,) = run(client, make_dialogue(asked, told, answer="6")).outputs
+    assert new.turns[1].answer_word_index == 11
+
+
 def test_an_unfaithful_wording_is_asked_for_again() -> None:
-    client = Client(lambda kind, attempt: "How many?" if attempt == 0 else good(kind, attempt))
+    client = wordy(lambda kind, attempt: "How many?" if attempt == 0 else good(kind, attempt))
     (new,) = run(client, dialogue()).outputs
     assert new.turns[0].spoken_text == NEW_QUESTION
-    assert len({payload["seed"] for payload in client.asked}) == len(client.asked) == 4
+    assert len({payload["seed"] for payload, _ in client.asked}) == len(client.asked) == 4
 
 
-def test_what_never_passes_stays_in_the_rules_words_and_is_marked_so() -> None:
-    client = Client(
-        lambda kind, attempt: good(kind, attempt) if kind == "question" else "It is eight eggs, I think so."
-    )
+def test_what_failed_leaves_the_rules_words_and_a_request_is_for_a_later_run() -> None:
+    wrong = "It is eight eggs, I think so."
+    client = wordy(lambda kind, attempt: good(kind, attempt) if kind == "question" else wrong)
     (new,) = run(client, dialogue()).outputs
     assert new.turns[1] == dialogue().turns[1]
     assert new.provenance.script_method == "made; turns 0 by wordy"
     assert len(client.asked) == 1 + MAX_ATTEMPTS
-
-
-def test_a_request_that_failed_leaves_the_rules_words_and_is_for_a_later_run() -> None:
-    result = run(Client(lambda kind, attempt: RequestError("no answer", "later")), dialogue())
+    result = run(wordy(lambda kind, attempt: RequestError("no answer", "later")), dialogue())
     assert (result.outputs, result.n_to_retry) == ([dialogue()], 2)
-
-
-def test_without_a_model_nothing_is_changed() -> None:
     assert run(None, dialogue()).outputs == [dialogue()]
 
 
@@ -119,7 +102,7 @@ def test_turns_whose_words_are_counted_on_keep_them() -> None:
         make_turn(0, "B", [first, make_utterance("when Anna sells nine of sixteen eggs?")]),
         *(make_turn(1, "A", [make_utterance(ANSWER)], answer_word_index=4), make_turn(2, "B", [cut_in])),
     )
-    client = Client(good)
+    client = wordy(good)
     assert run(client, make_dialogue(*turns, answer="7 eggs")).outputs[0].turns == turns
     assert client.asked == []
 
@@ -144,35 +127,24 @@ def test_what_makes_a_question_unfaithful(raw: str, why: str) -> None:
         check_wording(raw, said, "seven eggs", must_answer=False)
 
 
-def test_a_question_must_not_give_the_answer_away() -> None:
+def test_a_question_must_not_give_the_answer_away_nor_an_answer_be_without_it() -> None:
     asked = "What is the capital city of France, do you know it?"
     with pytest.raises(NotFaithful, match="gives the answer away"):
         check_wording("Is Paris the capital city of France, do you know?", asked, "Paris", must_answer=False)
-
-
-def test_an_answer_must_hold_the_true_one() -> None:
+    raw = "How many of her thirty six eggs has Anna left?"
+    kept = check_wording(raw, "How many are left of the thirty six eggs that Anna had?", "six", must_answer=False)
+    assert kept.text == raw, "a part of another number gives no answer away"
     with pytest.raises(NotFaithful, match="without the answer"):
         check_wording("Sixteen minus nine is seven so it is seven of them.", ANSWER, "seven eggs", must_answer=True)
-
-
-def test_a_part_of_another_number_gives_no_answer_away() -> None:
-    raw = "How many of her thirty six eggs has Anna left?"
-    assert (
-        check_wording(raw, "How many are left of the thirty six eggs that Anna had?", "six", must_answer=False).text
-        == raw
-    )
 
 
 def test_a_question_that_reads_out_options_and_one_that_is_corrected_keep_their_words() -> None:
     options = make_turn(0, "B", [make_utterance("What do plants make by day, is it sugar, stone, or steel?")])
     said = make_turn(1, "A", [make_utterance("The answer is sugar, that is what plants make.")], answer_word_index=3)
     taken_back = dialogue()
-    client = Client(good)
-    made = run(
-        client,
-        make_dialogue(options, replace(said, answer_word_index=None), answer="sugar"),
-        replace(taken_back, dialogue_id="other", form="self_correction"),
-    ).outputs
+    client = wordy(good)
+    asked = make_dialogue(options, replace(said, answer_word_index=None), answer="sugar")
+    made = run(client, asked, replace(taken_back, dialogue_id="other", form="self_correction")).outputs
     assert made[0].turns[0] == options
     assert made[1].turns == taken_back.turns
     assert client.asked == []
