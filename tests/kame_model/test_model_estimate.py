@@ -23,9 +23,11 @@ from kame_model.estimate import (
 from kame_model.model.front_end import FrontEnd, build_front_end
 from kame_model.train.throughput import COUNTED_FRAMES, PassCounts, count_pass, count_weights
 from tests.support.front_ends import LAYOUT, TEXT_CARD, random_batch, tiny_config
+from tests.support.known import known
 
 pytestmark = pytest.mark.full
 ORIGIN = Origin(day="2026-11-23", machine="a machine")
+UNMEASURED = Rates(origin=ORIGIN)
 
 
 def config_of(preset: str, **typed: object) -> TrainConfig:
@@ -39,11 +41,9 @@ def plan(config: TrainConfig, rates: Rates, device: str, n_devices: int = 1) -> 
 
 
 def test_the_shipped_nano_is_planned_with_its_own_codes() -> None:
-    shipped = find_shipped_checkpoint()
-    assert shipped is not None
+    shipped = known(find_shipped_checkpoint())
     facts = KameJson.model_validate_json((Path(shipped) / "kame.json").read_bytes())
-    assert facts.codec is not None
-    assert get_assumed_codes(facts.codec.name) == (facts.text_card, facts.layout)
+    assert get_assumed_codes(known(facts.codec).name) == (facts.text_card, facts.layout)
 
 
 def test_moshi_7b_takes_what_the_table_says() -> None:
@@ -84,13 +84,9 @@ def test_layers_that_compute_again_take_less_by_their_share_and_more_where_produ
         config = config_of("nano", **typed)
         return count_activation_bytes(config, *count_stage(config, *get_assumed_codes("codec2-learnt")))
 
-    nothing, half, all_ = (
-        counted(),
-        counted(activation_checkpointing=True, checkpoint_share=0.5),
-        counted(activation_checkpointing=True),
-    )
+    nothing, all_ = counted(), counted(activation_checkpointing=True)
     products = counted(activation_checkpointing=True, checkpoint_keeps="products")
-    assert all_ < half < nothing
+    assert all_ < counted(activation_checkpointing=True, checkpoint_share=0.5) < nothing
     assert all_ < products < nothing
 
 
@@ -112,20 +108,14 @@ def test_bf16_copies_are_of_one_process_that_computes_in_bf16() -> None:
 
 def test_a_small_model_on_a_gpu_takes_as_long_as_launching_its_operations() -> None:
     hours = plan(config_of("nano", max_steps=1000), Rates(origin=ORIGIN), "H200")["training.nano.H200.dialogues.s"]
-    assert hours.value is not None
-    assert hours.value > 10
+    assert known(hours.value) > 10
     assert "launch" in hours.formula
 
 
 def test_fp32_is_told_by_the_speed_of_fp32() -> None:
-    half, whole = (
-        plan(config_of("small", **{"hardware.precision": each}), Rates(origin=ORIGIN), "h200")[
-            "training.small.h200.dialogues.s"
-        ].value
-        for each in ("bf16-mixed", "fp32")
-    )
-    assert half is not None
-    assert whole == pytest.approx(half * 989 / 67)
+    configs = (config_of("small", **{"hardware.precision": each}) for each in ("bf16-mixed", "fp32"))
+    half, whole = (plan(each, UNMEASURED, "h200")["training.small.h200.dialogues.s"].value for each in configs)
+    assert whole == pytest.approx(known(half) * 989 / 67)
 
 
 def test_the_count_of_many_weights_is_the_same_twice() -> None:
@@ -163,13 +153,11 @@ def test_hours_are_frames_at_the_measured_rate() -> None:
 def test_a_gpu_that_nobody_measured_is_told_by_its_data_sheet_and_an_assumption() -> None:
     config = config_of("small")
     alone = plan(config, Rates(origin=ORIGIN), "H200")["training.small.H200.s"]
-    assert alone.value is not None
     assumed = plan(config, Rates(origin=ORIGIN), "H200")["training.small.H200.dialogues.s"]
     assert "assumed" in assumed.basis
-    half = plan(config, Rates(origin=ORIGIN, mfu=[Mfu(device="H200", share=0.225)]), "NVIDIA H200")[
-        "training.small.NVIDIA H200.s"
-    ]
-    assert half.value == pytest.approx(2 * alone.value)
+    measured = Rates(origin=ORIGIN, mfu=[Mfu(device="H200", share=0.225)])
+    half = plan(config, measured, "NVIDIA H200")["training.small.NVIDIA H200.s"]
+    assert half.value == pytest.approx(2 * known(alone.value))
     other = Rates(origin=ORIGIN, mfu=[Mfu(device="H200", model="small/lora", share=0.1)])
     unlike = plan(config, other, "H200")["training.small.H200.dialogues.s"]
     assert unlike.value == assumed.value
@@ -191,11 +179,9 @@ def test_what_was_measured_on_a_gpu_is_in_the_reference_rates() -> None:
 
 
 def test_a_stage_that_ends_by_itself_is_planned_as_at_most() -> None:
-    stages = [
-        build_train_config("nano", each, None, {"data.datasets": [{"path": "rows"}]}) for each in ("speak", "copy")
-    ]
-    figures = estimate_training(stages, *get_assumed_codes("codec2-learnt"), RateBook([Rates(origin=ORIGIN)]), "H200")
-    speak, copy, total, _ = figures
+    typed = {"data.datasets": [{"path": "rows"}]}
+    stages, book = [build_train_config("nano", each, None, typed) for each in ("speak", "copy")], RateBook([UNMEASURED])
+    speak, copy, total, _ = estimate_training(stages, *get_assumed_codes("codec2-learnt"), book, "H200")
     assert "at most" not in speak.title
     assert copy.title.endswith(", at most")
     assert copy.formula.startswith("at most ")
@@ -224,8 +210,7 @@ def test_processes_that_cannot_share_a_steps_micro_batches_are_told() -> None:
     assert hours.value is None
     config = config_of("small", **{"optim.accumulation": 8})
     alone, of_eight = (plan(config, Rates(origin=ORIGIN), "H200", n)["training.small.H200.s"].value for n in (1, 8))
-    assert alone is not None
-    assert of_eight == pytest.approx(alone / 8)
+    assert of_eight == pytest.approx(known(alone) / 8)
 
 
 def test_callers_are_those_whose_step_keeps_its_share_of_a_frame() -> None:

@@ -37,10 +37,7 @@ def make_run(folder: Path) -> tuple[Path, Path, FrontEnd]:
         stage="copy", shares=SharesConfig(copying=1), tokenizer=str(tokenizer.path), model=tiny_config(), data=data
     )
     speaks_with = SpeaksWith(
-        tokenizer_digest=tokenizer.digest,
-        text_card=300,
-        codec_digest=codec.digest,
-        layout=codec.layout,
+        tokenizer_digest=tokenizer.digest, text_card=300, codec_digest=codec.digest, layout=codec.layout
     )
     facts = RunFacts(config=config, speaks_with=speaks_with, datasets=["0123456789abcdef"])
     step = folder / "run" / "checkpoints" / "step-00000007"
@@ -106,18 +103,6 @@ def test_a_codec_that_the_run_does_not_speak_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning:torch")
-def test_without_its_codec_a_folder_still_says_which_one_it_speaks(tmp_path: Path) -> None:
-    run, codec, _ = make_run(tmp_path)
-    made = CliRunner().invoke(app, ["export", str(run), str(tmp_path / "out"), "--codec", "none", "--json"])
-    assert made.exit_code == 0, made.output
-    facts = load_checkpoint(tmp_path / "out").facts
-    assert facts is not None
-    assert facts.codec is None
-    assert facts.codec_digest == open_mimi(codec).digest
-    assert facts.codec_digest in (tmp_path / "out" / "README.md").read_text()
-
-
-@pytest.mark.filterwarnings("ignore::UserWarning:torch")
 def test_weights_are_written_as_trained_or_as_told(tmp_path: Path) -> None:
     run, _, _ = make_run(tmp_path)
     for dtype, found in (("float32", "F32"), ("bfloat16", "BF16")):
@@ -145,4 +130,9 @@ def test_the_cards_own_lines_serve_it(tmp_path: Path, monkeypatch: pytest.Monkey
         assert done.exit_code == 0, (line, done.output)
     assert [each.checkpoint for each in served] == [str(with_codec)] * 2
     assert [each.back_ends[0].chat.engine for each in served] == ["llamacpp", "openai"]
-    assert "cannot be served" in (mute / "README.md").read_text()
+    card, facts = (mute / "README.md").read_text(), load_checkpoint(mute).facts
+    assert "cannot be served" in card
+    assert facts is not None
+    assert facts.codec is None
+    assert facts.codec_digest == open_mimi(codec).digest, "which codec it speaks is told all the same"
+    assert facts.codec_digest in card

@@ -3,6 +3,7 @@
 import json
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -42,19 +43,12 @@ from tests.support.front_ends import (
     tiny_config,
     tiny_front_end,
 )
+from tests.support.known import known
 from tests.support.vocabularies import make_vocabulary
 
 GOLDEN = Path(__file__).resolve().parents[2] / "golden"
-SAID = FreeShare(
-    measure="said_once",
-    oracle="right",
-    delay_s=0.32,
-    group="answer not in the question",
-    n=16,
-    of=19,
-    low=0.62,
-    high=0.94,
-)
+NEW = "answer not in the question"
+SAID = FreeShare(measure="said_once", oracle="right", delay_s=0.32, group=NEW, n=16, of=19, low=0.62, high=0.94)
 TRAINING = TrainingFacts(stage="dialogues", step=120, data=["0123456789abcdef"], figures={"right.text": 1.25})
 NONE_SAID = SAID.model_copy(update={"oracle": "none", "delay_s": None, "n": 0, "low": 0.0})
 
@@ -136,9 +130,8 @@ def test_all_comes_back(voice: Path, tmp_path: Path) -> None:
     assert loaded.keys() == front_end.state_dict().keys()
     for name, tensor in front_end.state_dict().items():
         assert torch.equal(tensor, loaded[name]), name
-    assert checkpoint.facts is not None
-    assert checkpoint.facts.training == TRAINING
-    assert checkpoint.tokenizer().digest == checkpoint.facts.tokenizer_digest
+    assert known(checkpoint.facts).training == TRAINING
+    assert checkpoint.tokenizer().digest == known(checkpoint.facts).tokenizer_digest
     codec = checkpoint.codec()
     assert isinstance(codec, Mimi)
     assert codec.digest == tiny_mimi(tmp_path / "again").digest
@@ -146,8 +139,7 @@ def test_all_comes_back(voice: Path, tmp_path: Path) -> None:
 
 def test_a_mimi_is_found_as_its_facts_say_and_as_before_they_named_files(voice: Path, tmp_path: Path) -> None:
     out, codec = tmp_path / "out", open_mimi(voice / "codec")
-    facts = export_checkpoint(speaking(), None, codec, out, TRAINING).codec
-    assert facts is not None
+    facts = known(export_checkpoint(speaking(), None, codec, out, TRAINING).codec)
     assert (facts.files, facts.options) == (["mimi.json", "mimi.safetensors"], {"n_codebooks": 3})
     assert load_checkpoint(out).codec().digest == codec.digest
     told = json.loads((out / "kame.json").read_text())
@@ -164,36 +156,35 @@ def test_a_codec_of_no_mimi_has_its_files_apart_and_the_card_says_what_stock_mos
     assert (out / "codec" / "codebooks.safetensors").is_file()
     assert not list(out.glob("mimi*"))
     assert not {"mimi_name", "mimi_config_name"} & json.loads((out / "config.json").read_text()).keys()
-    assert facts.codec is not None
-    assert (facts.codec.name, facts.codec.files, facts.codec.is_mimi) == (
-        "codec2-learnt",
-        ["codec/codebooks.safetensors"],
-        False,
-    )
+    told = known(facts.codec)
+    assert (told.name, told.files) == ("codec2-learnt", ["codec/codebooks.safetensors"])
+    assert not told.is_mimi
     assert "Its LM loads in stock moshi, its codec `codec2-learnt` does not" in (out / "README.md").read_text()
     shutil.rmtree(tmp_path / "codec")
-    assert load_checkpoint(out).codec().digest == facts.codec.digest
+    assert load_checkpoint(out).codec().digest == told.digest
 
 
-def test_sampling_and_trained_delays_are_told_and_older_folders_do_without(tmp_path: Path) -> None:
-    out, own = tmp_path / "out", SamplingConfig(temp_text=0.3)
+def test_how_it_is_to_be_run_is_told_and_older_folders_do_without(tmp_path: Path) -> None:
+    out, own = tmp_path / "out", SamplingConfig(temp_text=0.3, top_k_text=9)
     delays = TrainedDelays(min_s=0.1, max_s=0.8)
-    export_checkpoint(speaking(), None, None, out, TRAINING, sampling=own, trained_delays=delays, guesses="hold")
-    facts = load_checkpoint(out).facts
-    assert facts is not None
+    how: dict[str, Any] = {"sampling": own, "trained_delays": delays, "guesses": "hold", "voice": "synthesised"}
+    export_checkpoint(speaking(), None, None, out, TRAINING, **how)
+    checkpoint = load_checkpoint(out)
+    facts = known(checkpoint.facts)
     assert (facts.sampling, facts.trained_delays, facts.guesses) == (own, delays, "hold")
-    assert (choose_guesses(facts, None), choose_guesses(facts, "feed"), choose_guesses(None, None)) == (
-        "hold",
-        "feed",
-        "withdraw",
-    )
+    assert checkpoint.sampling(SamplingConfig(temp_text=0.7)) == SamplingConfig(temp_text=0.7, top_k_text=9)
+    chosen = [choose_guesses(*each) for each in ((facts, None), (facts, "feed"), (None, None))]
+    assert chosen == ["hold", "feed", "withdraw"]
+    heard = [choose_voice(*each) for each in ((facts, None), (facts, "decoded"), (None, None))]
+    assert heard == ["synthesised", "decoded", "decoded"]
     rows = dict(summarise(out).format_rows())
     assert (rows["back-end in training"], rows["answers to an unfinished question"]) == ("0.1 to 0.8 s", "hold")
+    assert rows["voice"] == "synthesised"
     shutil.copy(GOLDEN / "kame_json_1.json", out / "kame.json")
     older = load_checkpoint(out)
-    assert older.facts is not None
-    assert older.facts.trained_delays is None
+    assert known(older.facts).trained_delays is None
     assert older.sampling(SamplingConfig()) == SamplingConfig()
+    assert choose_voice(older.facts, None) == "decoded"
     assert older.front_end.layout == TINY_LAYOUT
 
 
@@ -212,36 +203,6 @@ def test_the_codes_layout_comes_back_and_stock_moshi_has_its_delays(tmp_path: Pa
         assert torch.equal(front_end(batch.columns, batch.oracle).text, loaded(batch.columns, batch.oracle).text)
     with pytest.raises(ConfigError, match=r"The delays of text and codes of .* is \[0, 2, 2, 2, 0, 0, 0\]"):
         init_from_checkpoint(tiny_front_end(), tmp_path / "out")
-
-
-def test_what_is_set_stands_over_the_checkpoints_sampling_and_nothing_else(tmp_path: Path) -> None:
-    export_checkpoint(
-        speaking(), None, None, tmp_path / "out", TRAINING, sampling=SamplingConfig(temp_text=0.3, top_k_text=9)
-    )
-    checkpoint = load_checkpoint(tmp_path / "out")
-    assert checkpoint.sampling(SamplingConfig()) == SamplingConfig(temp_text=0.3, top_k_text=9)
-    assert checkpoint.sampling(SamplingConfig(temp_text=0.7)) == SamplingConfig(temp_text=0.7, top_k_text=9)
-
-
-def test_how_it_is_to_be_heard_is_told_and_older_folders_have_their_own_sound(tmp_path: Path) -> None:
-    out = tmp_path / "out"
-    export_checkpoint(speaking(), None, None, out, TRAINING, voice="synthesised")
-    assert choose_voice(load_checkpoint(out).facts, None) == "synthesised"
-    assert choose_voice(load_checkpoint(out).facts, "decoded") == "decoded"
-    assert dict(summarise(out).format_rows())["voice"] == "synthesised"
-    told = json.loads((out / "kame.json").read_text())
-    del told["voice"]
-    (out / "kame.json").write_text(json.dumps(told))
-    assert choose_voice(load_checkpoint(out).facts, None) == "decoded"
-    assert choose_voice(None, None) == "decoded"
-
-
-def test_the_card_tells_sampling_voice_and_delays(voice: Path, tmp_path: Path) -> None:
-    card = (exported(voice, tmp_path / "out") / "README.md").read_text()
-    assert "| `decoded`: its own" in card
-    assert "temperature 0.7 for text and 0.8 for sound" in card
-    assert "back-end in training | not known |" in card
-    assert "stock moshi, its codec" not in card, "which stock moshi loads"
 
 
 def test_adapters_are_merged(tmp_path: Path) -> None:
@@ -283,6 +244,10 @@ def test_the_cards_own_lines_load_it_with_stock_moshi(
     assert isinstance(scope["lm"], LMModel)
     assert "`0123456789abcdef`" in card
     assert "`right.text` | 1.25" in card
+    assert "| `decoded`: its own" in card
+    assert "temperature 0.7 for text and 0.8 for sound" in card
+    assert "back-end in training | not known |" in card
+    assert "stock moshi, its codec" not in card, "which stock moshi loads"
 
 
 @pytest.mark.parametrize(

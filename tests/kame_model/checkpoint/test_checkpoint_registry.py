@@ -28,14 +28,6 @@ def test_what_is_not_there_is_not_registered(tmp_path: Path) -> None:
         register(str(tmp_path), entry("one"))
 
 
-def test_a_damaged_index_is_an_error_and_stays(tmp_path: Path) -> None:
-    (tmp_path / "one").mkdir()
-    (tmp_path / INDEX).write_text("[{")
-    with pytest.raises(StoreError, match="damaged"):
-        register(str(tmp_path), entry("one"))
-    assert (tmp_path / INDEX).read_text() == "[{"
-
-
 def look(evaluation: str, checkpoint: str = "w") -> Look:
     return Look(checkpoint=checkpoint, evaluation=evaluation, kind="recall", data="d", at="2026-01-01T00:00:00Z")
 
@@ -44,6 +36,17 @@ def test_a_registry_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("not a folder")
     with pytest.raises(StoreError, match=r"Cannot write .*file"):
         record_look(str(tmp_path / "file" / "checkpoints"), look("one"), again=False)
+
+
+def test_a_damaged_list_is_an_error_and_stays(tmp_path: Path) -> None:
+    (tmp_path / "one").mkdir()
+    for name in (INDEX, LOOKS):
+        (tmp_path / name).write_text("[{")
+    with pytest.raises(StoreError, match="damaged"):
+        register(str(tmp_path), entry("one"))
+    with pytest.raises(StoreError, match="damaged"):
+        record_look(str(tmp_path), look("one"), again=True)
+    assert [(tmp_path / name).read_text() for name in (INDEX, LOOKS)] == ["[{", "[{"]
 
 
 def test_a_second_look_of_the_same_weights_needs_again(tmp_path: Path) -> None:
@@ -58,10 +61,3 @@ def test_a_second_look_of_the_same_weights_needs_again(tmp_path: Path) -> None:
     assert record_look(folder, look("two", "other weights"), again=False) == 1
     assert record_look(folder, look("one"), again=False) == 2
     assert [each.evaluation for each in read_looks(folder)] == ["one", "two", "two"]
-
-
-def test_a_damaged_list_of_looks_is_an_error_and_stays(tmp_path: Path) -> None:
-    (tmp_path / LOOKS).write_text("[{")
-    with pytest.raises(StoreError, match="damaged"):
-        record_look(str(tmp_path), look("one"), again=True)
-    assert (tmp_path / LOOKS).read_text() == "[{"

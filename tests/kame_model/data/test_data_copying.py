@@ -79,18 +79,14 @@ def test_no_word_is_asked_for_before_its_oracle_was_fed(changes: dict[str, Any])
             assert label <= PADDING_ID or label in fed
 
 
-def test_there_is_no_sound() -> None:
-    for each in examples(n=5):
-        assert (each.columns[1:] == ZERO_ID).all()
-        assert (each.audio_labels == ZERO_ID).all()
-        assert each.columns[0, 0] == PIECES.text_card
-
-
-def test_words_after_padding_are_announced_and_follow_at_once_in_the_first_lesson() -> None:
+def test_words_after_padding_are_announced_without_sound_and_follow_at_once_in_the_first_lesson() -> None:
     for each in examples():
         labels = each.text_labels
         assert not ((labels[:-1] == PADDING_ID) & (labels[1:] > PADDING_ID)).any()
         assert END_OF_PADDING_ID in labels
+        assert (each.columns[1:] == ZERO_ID).all()
+        assert (each.audio_labels == ZERO_ID).all()
+        assert each.columns[0, 0] == PIECES.text_card
     for script in scripts(0.0):
         labels = make_example(script, PIECES, random.Random(1)).text_labels
         assert (labels == END_OF_PADDING_ID).sum() <= len(script.first_frame)
@@ -188,20 +184,6 @@ def test_guesses_stand_in_the_past_and_change_no_oracle() -> None:
         assert (text_of(spoken)[1:] == guesses[:-1])[differs].all()
         assert 0.15 < differs.mean() < 0.4
         assert (spoken.oracle == alone.oracle).all()
-
-
-def steps(source: CopySource, first: int, n: int) -> list[torch.Tensor]:
-    return [each.batch.columns for step in range(first, first + n) for each in source.load_batches(step)]
-
-
-def test_a_loader_gone_on_with_makes_the_same_words_in_the_same_lesson() -> None:
-    whole, killed, resumed = (CopySource(PIECES, config(smoothing=0.0), 0.9, 0, 2) for _ in range(3))
-    for loader in (whole, killed):
-        steps(loader, 0, 3)
-        loader.observe(1.0)
-    resumed.load_state_dict(killed.state_dict())
-    assert resumed.observe(None)["lesson"] == 1
-    assert all(map(torch.equal, steps(whole, 3, 3), steps(resumed, 3, 3)))
 
 
 def test_two_processes_share_the_words_of_one_and_ask_for_guesses_at_the_same_steps() -> None:

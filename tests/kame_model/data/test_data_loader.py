@@ -22,7 +22,6 @@ from kame_model.encode.rows import TokenRow
 from kame_model.encode.token_dataset import TokenDataset
 from kame_model.frames.batch import Batch, round_length
 from kame_model.frames.ids import PADDING_ID
-from kame_model.frames.oracle_stream import OracleTokens
 from kame_model.train.throughput import count_frames
 from tests.support.made_rows import made_with, make_row
 from tests.support.token_rows import write_token_rows
@@ -109,17 +108,6 @@ def test_other_data_or_settings_of_it_are_not_gone_on_with(rows: Path) -> None:
     loader_of(config_of(rows, workers=1)).load_state_dict(state)  # who makes the batches does not matter
 
 
-def test_an_epoch_meets_each_dialogue_once_and_only_those_of_its_split(rows: Path) -> None:
-    config = config_of(rows)
-    (dataset,) = open_datasets(config.datasets)
-    plan = BatchPlan([dataset], config, seed=0)
-    epochs = [Counter(unit.row for (unit, *_) in met(plan, number)) for number in range(2)]
-    training = {row for row, split in enumerate(dataset.splits) if split == "train"}
-    assert epochs[0] == epochs[1] == Counter(training)
-    orders = [[unit.row for (unit, *_) in met(plan, number)] for number in range(2)]
-    assert orders[0] != orders[1]
-
-
 def test_both_speakers_may_be_learnt(rows: Path) -> None:
     config = config_of(rows, learn="both", feed={"drop_share": 1.0})  # without any oracle: B has none here
     (dataset,) = open_datasets(config.datasets)
@@ -133,31 +121,33 @@ def test_both_speakers_may_be_learnt(rows: Path) -> None:
     assert (of_a.columns[1 : 1 + n] == of_b.columns[1 + n :]).all()  # A's own voice is B's other
 
 
+HINTS = {"hints_only_until_step": 1000, "predictions_from_step": 2000, "left_share": 0.0, "delay": {"max_s": 3.0}}
+MADE: list[dict[str, Any]] = [
+    {},
+    {"swap_share": 1.0, "wait_share": 0.5},
+    {"correct_share": 1.0, "wait_share": 0.5},
+    {"wait_share": 1.0},
+    {"feed": HINTS},
+]
+
+
 @settings(max_examples=25)
-@given(batch_frames=st.integers(60, 600), pool_batches=st.integers(1, 5), seed=st.integers(0, 99))
+@given(
+    batch_frames=st.integers(60, 600),
+    pool_batches=st.integers(1, 5),
+    seed=st.integers(0, 99),
+    made=st.sampled_from(MADE),
+)
 def test_micro_batches_keep_within_their_frames_padding_included(
-    rows: Path, opened: TokenDataset, batch_frames: int, pool_batches: int, seed: int
+    rows: Path, opened: TokenDataset, batch_frames: int, pool_batches: int, seed: int, made: dict[str, Any]
 ) -> None:
-    config, dataset = config_of(rows, batch_frames=batch_frames, pool_batches=pool_batches), opened
+    config, dataset = config_of(rows, batch_frames=batch_frames, pool_batches=pool_batches, **made), opened
     maker = ExampleMaker([dataset], config, seed)
     for batch in (each for pool in BatchPlan([dataset], config, seed).get_pools(0) for each in pool.cut(maker.measure)):
         lengths = [maker.make_example(planned, 0)[0].n_positions for planned in batch]
-        assert lengths == [maker.measure(planned) for planned in batch]
+        if "feed" not in made:  # lengths are those of the curriculum's end; before it an answer may wait otherwise
+            assert lengths == [maker.measure(planned) for planned in batch]
         assert len(batch) == 1 or len(batch) * round_length(max(lengths)) <= batch_frames
-
-
-@pytest.mark.parametrize("shares", [(0.5, 0.3, 0.0), (1.0, 0.0, 0.5), (0.0, 1.0, 0.5), (0.0, 0.0, 1.0)])
-def test_joined_and_lengthened_dialogues_keep_within_the_frames_too(
-    rows: Path, shares: tuple[float, float, float]
-) -> None:
-    config = config_of(rows, swap_share=shares[0], correct_share=shares[1], wait_share=shares[2])
-    loader = loader_of(config, accumulation=1)
-    joined = set()
-    for _ in range(40):
-        for each in loader.load_next_step():
-            assert len(each.dialogue_ids) == 1 or each.batch.oracle.numel() <= config.batch_frames
-            joined.add(longest_of(each.batch))
-    assert len(joined) > 20  # the 20 dialogues have fewer lengths of their own
 
 
 @pytest.mark.parametrize("befalls", [{}, {"wait_share": 0.5, "feed": {"slow_share": 0.3, "delay": {"max_s": 3.0}}}])
@@ -172,16 +162,6 @@ def test_nearly_all_frames_of_a_batch_are_real(tmp_path: Path, befalls: dict[str
             n_real += count_frames(each.batch)
             n_frames += len(each.batch.oracle) * longest_of(each.batch)  # without padding to a multiple of 32
     assert n_real / n_frames > 0.95
-
-
-def test_hints_in_the_place_of_predictions_keep_within_the_frames(rows: Path) -> None:
-    """Lengths are those of the curriculum's end; before it an answer may wait otherwise."""
-    feed = {"hints_only_until_step": 1000, "predictions_from_step": 2000, "left_share": 0.0, "delay": {"max_s": 3.0}}
-    config = config_of(rows, feed=feed)
-    loader = loader_of(config, accumulation=1)
-    for _ in range(30):
-        for each in loader.load_next_step():
-            assert len(each.dialogue_ids) == 1 or each.batch.oracle.numel() <= config.batch_frames
 
 
 NOTHING: dict[str, Any] = {
@@ -275,19 +255,6 @@ def test_without_its_oracle_no_example_has_its_answer(rows: Path) -> None:
     assert 15 < stalled < 45
 
 
-def test_dialogues_without_an_oracle_are_left_out_and_counted(tmp_path: Path) -> None:
-    made = [make_row(number, "train", made_with()) for number in range(4)]
-    nothing = OracleTokens.pack([], [], [], [], [], [])
-    made[2] = replace(made[2], a=replace(made[2].a, oracle=nothing))
-    dataset = write_token_rows(tmp_path, made, made_with=made_with())
-    loader = loader_of(config_of(tmp_path), accumulation=1)
-    names = {each for _ in range(8) for batch in loader.load_next_step() for each in batch.dialogue_ids}
-    assert names == {row.dialogue_id for row in (made[0], made[1], made[3])}
-    assert loader.observe(None)["rows_left_out"] == 1
-    units = make_units(0, dataset, "train", "a", without_oracle=True)  # to learn to speak without one
-    assert len(units.units) == 4
-
-
 @pytest.mark.parametrize(("learn", "n_met", "n_left_out"), [("a", 3, 1), ("b", 2, 2), ("both", 5, 3)])
 def test_a_speaker_is_learnt_where_that_one_has_an_oracle(
     tmp_path: Path, learn: str, n_met: int, n_left_out: int
@@ -305,6 +272,8 @@ def test_a_speaker_is_learnt_where_that_one_has_an_oracle(
         (row, speaker) for speaker in ("ab" if learn == "both" else learn) for row in with_oracle[speaker]
     }
     assert (len(found.units), found.n_left_out) == (n_met, n_left_out)
+    assert loader_of(config_of(tmp_path, learn=learn)).observe(None)["rows_left_out"] == n_left_out
+    assert not make_units(0, dataset, "train", learn, without_oracle=True).n_left_out
 
 
 def test_nothing_is_learnt_of_a_speaker_for_whom_there_are_no_oracles(rows: Path) -> None:
@@ -325,25 +294,18 @@ def test_a_long_dialogue_is_cut_where_the_settings_say(rows: Path, opened: Token
 def test_a_wrong_oracle_is_never_that_of_the_same_item(tmp_path: Path) -> None:
     made = [make_row(number, "validation", made_with()) for number in range(3)]
     variant = replace(make_row(9, "validation", made_with()), item_id=made[0].item_id, answer=made[0].answer)
-    dataset = write_token_rows(tmp_path, [made[0], variant, made[1], made[2]], made_with=made_with())
-    maker = ExampleMaker([dataset], config_of(tmp_path), seed=0)
-    units = make_units(0, dataset, "validation", "a").units
+    dataset = write_token_rows(tmp_path / "rows", [made[0], variant, made[1], made[2]], made_with=made_with())
+    alone = write_token_rows(tmp_path / "alone", [made[0]], made_with=made_with())
+
+    def wrong_oracles(of: TokenDataset) -> list[list[int]]:
+        maker = ExampleMaker([of], config_of(Path(of.folder)), seed=0)
+        units = make_units(0, of, "validation", "a").units
+        return [maker.make_validation_example(unit).wrong_oracle.tolist() for unit in units]
+
     answers = [dataset[at].a.oracle.get_hint(len(dataset[at].a.oracle) - 1).tolist() for at in range(4)]
-    for unit, stranger in zip(units, (2, 2, 3, 0), strict=True):
-        fed = maker.make_validation_example(unit).wrong_oracle.tolist()
-        assert holds(fed, answers[stranger]), unit
-
-
-def test_the_only_item_of_a_split_has_no_wrong_oracle(tmp_path: Path) -> None:
-    dataset = write_token_rows(tmp_path, [make_row(0, "validation", made_with())], made_with=made_with())
-    maker = ExampleMaker([dataset], config_of(tmp_path), seed=0)
-    (unit,) = make_units(0, dataset, "validation", "a").units
-    assert set(maker.make_validation_example(unit).wrong_oracle.tolist()) == {PADDING_ID}
-
-
-def holds(stream: list[int], tokens: list[int]) -> bool:
-    """Whether the first of some tokens stand in a stream in a row; its end may be cut off."""
-    return any(stream[at : at + 3] == tokens[:3] for at in range(len(stream)))
+    for fed, stranger in zip(wrong_oracles(dataset), (2, 2, 3, 0), strict=True):
+        assert any(fed[at : at + 3] == answers[stranger][:3] for at in range(len(fed))), "its end may be cut off"
+    assert [set(each) for each in wrong_oracles(alone)] == [{PADDING_ID}], "there is no other item"
 
 
 def test_datasets_are_mixed_by_weight_each_through_its_own_epochs(rows: Path, tmp_path: Path) -> None:
@@ -351,23 +313,26 @@ def test_datasets_are_mixed_by_weight_each_through_its_own_epochs(rows: Path, tm
     config = DataConfig.model_validate(
         {"datasets": [{"path": str(rows), "weight": 1.0}, {"path": str(other), "weight": 3.0}]}
     )
-    plan = BatchPlan(open_datasets(config.datasets), config, seed=0)
+    datasets = open_datasets(config.datasets)
+    plan = BatchPlan(datasets, config, seed=0)
     planned = [each for number in range(4) for each in met(plan, number)]
     by_dataset = Counter(unit.dataset for (unit, *_) in planned)
     assert by_dataset[1] == 3 * by_dataset[0] == 75
+    assert {datasets[unit.dataset].splits[unit.row] for (unit, *_) in planned} == {"train"}
     assert set(Counter(planned).values()) == {1}  # the same row only in another epoch
     epochs = Counter(epoch for (unit, epoch, _) in planned if unit.dataset == 1)
     assert max(epochs) == by_dataset[1] // 5 - (by_dataset[1] % 5 == 0)
+    orders = {tuple(unit.row for (unit, of, _) in planned if (unit.dataset, of) == (1, each)) for each in epochs}
+    assert len(orders) > 1
 
 
-def test_an_example_is_the_same_wherever_it_is_met(rows: Path) -> None:
+def test_each_epoch_draws_an_example_anew(rows: Path) -> None:
     config = config_of(rows)
     datasets = open_datasets(config.datasets)
     planned = met(BatchPlan(datasets, config, 0))[0]
-    here, there = (ExampleMaker(datasets, config, seed=0).make_example(planned, step=0)[0] for _ in range(2))
-    other_epoch, _ = ExampleMaker(datasets, config, seed=0).make_example(planned._replace(epoch=1), step=0)
-    assert (here.oracle == there.oracle).all()
-    assert here.oracle.tolist() != other_epoch.oracle.tolist() or here.columns.shape != other_epoch.columns.shape
+    maker = ExampleMaker(datasets, config, seed=0)
+    one, other = (maker.make_example(planned._replace(epoch=epoch), step=0)[0] for epoch in (0, 1))
+    assert one.oracle.tolist() != other.oracle.tolist() or one.columns.shape != other.columns.shape
 
 
 def test_validation_has_the_whole_oracle_and_beside_it_anothers(rows: Path) -> None:
@@ -381,16 +346,18 @@ def test_validation_has_the_whole_oracle_and_beside_it_anothers(rows: Path) -> N
         assert judged.wrong_oracle.tolist() != judged.example.oracle.tolist()
 
 
-def test_datasets_of_two_vocabularies_do_not_go_together(rows: Path, tmp_path: Path) -> None:
-    other = tiny_dataset(tmp_path / "other", tokenizer_digest="another")
-    with pytest.raises(ConfigError, match="differ in their vocabulary: made and another"):
-        open_datasets(config_of(rows, other).datasets)
-
-
-def test_datasets_of_two_codecs_do_not_go_together(rows: Path, tmp_path: Path) -> None:
-    other = tiny_dataset(tmp_path / "other", card=64)
-    with pytest.raises(ConfigError, match=r"order of the codes: sizes=\(32, .* and sizes=\(64, "):
-        open_datasets(config_of(rows, other).datasets)
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"tokenizer_digest": "another"}, "differ in their vocabulary: made and another"),
+        ({"card": 64}, r"order of the codes: sizes=\(32, .* and sizes=\(64, "),
+    ],
+)
+def test_datasets_of_two_vocabularies_or_codecs_do_not_go_together(
+    rows: Path, tmp_path: Path, changes: dict[str, Any], told: str
+) -> None:
+    with pytest.raises(ConfigError, match=told):
+        open_datasets(config_of(rows, tiny_dataset(tmp_path / "other", **changes)).datasets)
 
 
 def test_a_changed_byte_of_a_token_file_is_told(tmp_path: Path) -> None:
@@ -401,9 +368,3 @@ def test_a_changed_byte_of_a_token_file_is_told(tmp_path: Path) -> None:
     file.write_bytes(content)
     with pytest.raises(StoreError, match=f"{file.name} has changed since it was written"):
         open_datasets(config_of(folder).datasets)
-
-
-def test_a_dataset_without_training_dialogues_is_refused(tmp_path: Path) -> None:
-    write_token_rows(tmp_path, [make_row(0, "validation", made_with())], made_with=made_with())
-    with pytest.raises(ConfigError, match="no dialogue with an oracle in the split 'train'"):
-        loader_of(config_of(tmp_path))

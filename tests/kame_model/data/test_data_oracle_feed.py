@@ -40,10 +40,6 @@ def test_without_chance_events_come_as_in_evaluation() -> None:
     assert fed() == events == [(6, [10]), (12, [20, 21]), (18, [40])]
 
 
-def test_held_guesses_are_not_fed_and_the_answer_not_before_the_turn_has_ended() -> None:
-    assert fed(guesses="hold") == [(18 + TURN_END_FRAMES, [40])]
-
-
 def test_withdrawn_guesses_are_fed_until_the_turn_has_ended() -> None:
     assert fed(guesses="withdraw") == [(6, [10]), (12, [20, 21]), (18, [40])]
     late = {"shift_probability": 1.0, "left_share": 0.0, "delay": {"min_s": 1.04, "max_s": 1.04}}
@@ -97,17 +93,12 @@ def test_jitter_keeps_the_order_and_stays_near(seed: int, frames: int) -> None:
     assert all(frame >= 0 and frame - int(events.frame[event]) <= frames + 12 for event, frame in moved)
 
 
-@given(seed=st.integers(0, 2**32))
-def test_a_shift_is_a_delay_or_to_the_left_never_both(seed: int) -> None:
-    shift = oracle_feed.draw_shift(OracleFeedConfig(), random.Random(seed))
-    assert -15 <= shift <= -1 or 1 <= shift <= 10  # the release's bounds, which the default delay has too
-
-
 def test_half_of_the_shifts_go_to_the_left() -> None:
     draw = random.Random(2)
     shifts = [oracle_feed.draw_shift(OracleFeedConfig(), draw) for _ in range(2000)]
     assert np.mean(np.array(shifts) < 0) == pytest.approx(0.5, abs=0.04)
-    assert {min(shifts), max(shifts)} == {-15, 10}
+    assert {min(shifts), max(shifts)} == {-15, 10}  # the release's bounds, which the default delay has too
+    assert 0 not in shifts
 
 
 @given(seed=st.integers(0, 2**32), median_s=st.floats(0.1, 2), sigma=st.floats(0.1, 1.5))
@@ -123,17 +114,6 @@ def test_half_of_lognormal_delays_are_shorter_than_the_median() -> None:
 
 def test_an_event_shifted_over_the_beginning_is_lost_as_a_whole() -> None:
     assert oracle_feed.shift_events([(3, [7, 8]), (9, [5])], -4) == [(5, [5])]
-
-
-def test_the_same_seed_gives_the_same_events_and_another_one_others() -> None:
-    feeding = OracleFeedConfig()
-    first, again = (oracle_feed.draw_fed_events(three_events(), feeding, 0, random.Random(7)) for _ in range(2))
-    assert first == again
-    drawn = [
-        tuple(each.frame for each in oracle_feed.draw_fed_events(three_events(), feeding, 0, random.Random(s)))
-        for s in range(9)
-    ]
-    assert len(set(drawn)) > 3
 
 
 @pytest.mark.parametrize("n_frames_a_token", [0.6, 1.0, 1.4, 2.5])

@@ -47,9 +47,13 @@ def said(example: Example) -> list[int]:
     return words
 
 
-def utterances(dataset: TokenDataset, *forms: str) -> list[list[int]]:
-    rows = [at for at in range(len(dataset)) if dataset.forms[at] in forms and dataset.splits[at] == "train"]
-    return [[token for token in dataset[at].a.text.tolist() if token > PADDING_ID] for at in rows]
+def utterances(dataset: TokenDataset, *forms: str, split: str = "train") -> list[list[int]]:
+    rows = [at for at in range(len(dataset)) if dataset.forms[at] in forms and dataset.splits[at] == split]
+    return [said_of(dataset, at) for at in rows]
+
+
+def said_of(dataset: TokenDataset, row: int) -> list[int]:
+    return [token for token in dataset[row].a.text.tolist() if token > PADDING_ID]
 
 
 def test_speech_rows_are_known_by_what_they_hold(dialogues: Path, speech: Path, tmp_path: Path) -> None:
@@ -72,7 +76,7 @@ def test_speech_alone_is_trained_on_each_row_told_by_its_oracle(speech: Path) ->
     for planned in met:
         example, changes = maker.make_example(planned, 0)
         row = datasets[0][planned.unit.row]
-        words = [token for token in row.a.text.tolist() if token > PADDING_ID]
+        words = said_of(datasets[0], planned.unit.row)
         fed = [at for at, token in enumerate(example.oracle.tolist()) if token not in (PADDING_ID, BY.text_card)]
         spoken = [at for at, token in enumerate(example.text_labels.tolist()) if token > PADDING_ID]
         assert said(example) == words == example.oracle[fed].tolist()
@@ -134,15 +138,10 @@ def test_utterances_are_drawn_by_length_from_the_training_split(speech: Path) ->
         drawn = [pool.draw_answer(n_most, draw) for _ in range(30)]
         assert all(each is None or len(each.text) <= n_most for each in drawn)
         assert any(each is not None for each in drawn) == (n_most > 12)
-    held_out = utterances_of_split(dataset, "validation")
+    held_out = utterances(dataset, *set(dataset.forms), split="validation")
     found = [pool.draw_answer(400, draw) for _ in range(200)]
     assert not any(each.text[each.text > PADDING_ID].tolist() in held_out for each in found if each is not None)
     assert not SpeechRows([]).has_answers
-
-
-def utterances_of_split(dataset: TokenDataset, split: str) -> list[list[int]]:
-    rows = [at for at in range(len(dataset)) if dataset.splits[at] == split]
-    return [[token for token in dataset[at].a.text.tolist() if token > PADDING_ID] for at in rows]
 
 
 def test_validation_tells_a_speech_row_and_beside_it_another(speech: Path) -> None:
@@ -151,7 +150,7 @@ def test_validation_tells_a_speech_row_and_beside_it_another(speech: Path) -> No
     maker = ExampleMaker(datasets, config, 0)
     units = make_units(0, datasets[0], "validation", "a", "speech", without_oracle=False).units
     assert len(units) == 3
-    rows = utterances_of_split(datasets[0], "validation")
+    rows = utterances(datasets[0], *set(datasets[0].forms), split="validation")
     for unit, own, stranger in zip(units, rows, [*rows[1:], rows[0]], strict=True):
         judged = maker.make_validation_example(unit)
         assert said(judged.example) == own

@@ -107,12 +107,6 @@ def test_a_folder_of_somebody_else_is_left_alone(data: Path, vocabulary: str) ->
         encode_dataset(encode_settings(data, vocabulary, "dataset"))
 
 
-def test_two_runs_do_not_write_one_folder(data: Path, vocabulary: str) -> None:
-    encode_dataset(encode_settings(data, vocabulary))
-    with FileLock(data.with_name("tokens") / LOCK), pytest.raises(StoreError, match="Another run is writing"):
-        encode_dataset(encode_settings(data, vocabulary))
-
-
 def test_a_run_that_may_wait_gets_the_folder_after_the_other(data: Path, vocabulary: str) -> None:
     encode_dataset(encode_settings(data, vocabulary))
     with ThreadPoolExecutor(1) as pool:

@@ -8,12 +8,10 @@ import pytest
 
 from backends.codec.double import DoubleCodec, DoubleCodecOptions
 from backends.engine import Samples
-from data_schemas.config.training import DatasetMixConfig
 from data_schemas.errors import BackendError
 from data_schemas.records import Reject, SpokenSentence
 from data_schemas.store import Store
 from data_schemas.units import SAMPLE_RATE_HZ
-from kame_model.data.mixture import open_datasets
 from kame_model.encode import speech
 from kame_model.encode.manifest import TokenManifest
 from kame_model.encode.speech import (
@@ -128,17 +126,6 @@ def test_splits_have_shards_of_their_own(store: Store, tokenizer: Tokenizer) -> 
     assert [(each.split, each.rows.n_rows) for each in manifest.shards] == [("train", 2), ("validation", 1)]
     assert manifest.counts.n_rows == 3
     assert TokenDataset(store.root).splits == ["train", "train", "validation"]
-
-
-def test_rows_of_speech_are_opened_beside_others(store: Store, tokenizer: Tokenizer, tmp_path: Path) -> None:
-    write(store, 0, said(0))
-    compact(store, 1, tokenizer)
-    other = Store(str(tmp_path / "other"))
-    write(other, 0, said(7))
-    compact(other, 1, tokenizer)
-    opened = open_datasets([DatasetMixConfig(path=each.root) for each in (store, other)])
-    assert [len(each) for each in opened] == [1, 1]
-    assert opened[0].n_events_of["a"].tolist() == [0]
 
 
 def test_a_part_tells_how_long_it_lasts_and_what_was_refused(store: Store) -> None:

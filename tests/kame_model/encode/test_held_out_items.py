@@ -51,9 +51,3 @@ def test_what_is_left_out_are_items_and_questions_of_datasets_and_items_of_token
     }
     with pytest.raises(DatasetError, match="is not a dataset"):
         read_excluded_ids([str(tmp_path)])
-
-
-def test_of_many_the_first_are_named(tmp_path: Path) -> None:
-    many = [(number, "train", f"q-{number}") for number in range(5)]
-    with pytest.raises(ConfigError, match=r"5 items .*: mine-0, mine-1, mine-2, …\."):
-        check_held_out([dataset(tmp_path / "trained", *many)], dataset(tmp_path / "held", *many))

@@ -1,7 +1,6 @@
 """A speaker's words on frames, and back."""
 
 import string
-from itertools import pairwise
 
 import pytest
 from hypothesis import given
@@ -58,26 +57,6 @@ def test_the_words_are_found_again_at_their_frames(tokenizer: Tokenizer, words: 
     assert laid.n_cut_tokens == 0
 
 
-@given(words=sentences())
-def test_a_word_waits_only_for_a_frame_that_is_taken(tokenizer: Tokenizer, words: list[WordTiming]) -> None:
-    laid = place_text(words, tokenizer, n_frames=600)
-    for each, frame in zip(words, first_frames(laid, len(words)), strict=True):
-        own = int(each.start_s // 0.08)
-        assert frame >= own
-        assert not {PAD, END} & set(laid.tokens[own:frame].tolist())
-
-
-@given(words=sentences())
-def test_end_of_padding_stands_before_each_run_that_follows_padding(
-    tokenizer: Tokenizer, words: list[WordTiming]
-) -> None:
-    tokens = place_text(words, tokenizer, n_frames=600).tokens.tolist()
-    for before, token in pairwise(tokens):
-        is_text = token not in (PAD, END)
-        assert not (before == PAD and is_text)
-        assert before != END or is_text
-
-
 @given(words=sentences(), n_frames=st.integers(0, 40))
 def test_what_finds_no_frame_is_counted(tokenizer: Tokenizer, words: list[WordTiming], n_frames: int) -> None:
     laid = place_text(words, tokenizer, n_frames)
@@ -114,14 +93,6 @@ def test_tokens_are_spread_over_a_word_as_the_ancestor_spreads_them(ours: Tokeni
     assert place_text(words, ours, 600).tokens.tolist() == spread(words, ours, 600)
 
 
-def test_three_words_by_hand(ours: Tokenizer) -> None:
-    words = [word("It's", 0.2, 0.4), word("sixty", 0.41, 0.8), word("litres", 1.21, 1.6)]
-    it, apostrophe_s, sixty, litres = ours.encode("it's sixty litres")
-    laid = place_text(words, ours, 22)
-    assert laid.tokens.tolist() == [PAD, END, it, apostrophe_s, END, sixty] + [PAD] * 8 + [END, litres] + [PAD] * 6
-    assert laid.word_of_frame.tolist() == [-1, -1, 0, 0, -1, 1] + [-1] * 9 + [2] + [-1] * 6
-
-
 def test_words_may_come_in_any_order(ours: Tokenizer) -> None:
     words = [word("sixty", 0.41, 0.8), word("litres", 1.21, 1.6), word("so", 0.1, 0.2)]
     laid = place_text(words, ours, 30)
@@ -133,9 +104,3 @@ def test_hurried_words_push_each_other_on(ours: Tokenizer) -> None:
     laid = place_text([word("sixty", 0.0, 0.04), word("minus", 0.04, 0.08), word("ten", 0.08, 0.2)], ours, 5)
     assert laid.tokens.tolist() == [*ours.encode("sixty minus ten"), PAD, PAD]
     assert (laid.n_moved_tokens, laid.n_cut_tokens) == (2, 0)
-
-
-def test_nobody_speaks(ours: Tokenizer) -> None:
-    laid = place_text([], ours, 3)
-    assert laid.tokens.tolist() == [PAD, PAD, PAD]
-    assert read_words(laid.tokens, ours) == []

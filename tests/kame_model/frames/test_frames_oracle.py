@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from kame_model.frames.ids import PADDING_ID
 from kame_model.frames.oracle_stream import OracleQueue, OracleTokenEvent, OracleTokens, make_oracle_stream
+from tests.support.known import known
 
 START = 1000
 TOKENS = st.lists(st.integers(4, START - 1), max_size=12)
@@ -26,48 +27,19 @@ def laid(events: list[OracleTokenEvent], n_positions: int) -> list[int]:
     return [int(token) for token in make_oracle_stream(events, n_positions, START)]
 
 
-def test_an_event_starts_beside_the_text_of_its_frame() -> None:
-    assert laid([(2, [7, 8])], 7) == [3, 3, 3, START, 7, 8, 3]
-
-
-def test_a_new_event_clears_what_is_left_of_the_old_one() -> None:
-    assert laid([(0, [11, 12, 13, 14, 15]), (2, [21])], 8) == [3, START, 11, START, 21, 3, 3, 3]
-
-
-def test_an_event_without_tokens_writes_and_clears_nothing() -> None:
-    assert laid([(0, [11, 12, 13]), (1, [])], 6) == [3, START, 11, 12, 13, 3]
-
-
-def test_of_two_events_at_a_frame_the_later_stands_and_order_given_is_no_matter() -> None:
-    assert laid([(1, [11, 12]), (1, [21])], 5) == [3, 3, START, 21, 3]
-    assert laid([(4, [21]), (0, [11])], 7) == [3, START, 11, 3, 3, START, 21]
-
-
-def test_what_lies_outside_the_positions_is_cut() -> None:
-    assert laid([(-3, [9]), (3, [11, 12]), (5, [21])], 6) == [3, 3, 3, 3, START, 11]
-
-
-@given(oracle=oracles())
-def test_the_last_event_is_there_to_its_end(oracle: tuple[list[OracleTokenEvent], int]) -> None:
-    events, n_positions = oracle
-    spoken = [event for event in events if len(event[1])]
-    if spoken:
-        frame, tokens = spoken[-1]
-        after = [START, *tokens] + [PADDING_ID] * n_positions
-        assert laid(events, n_positions)[frame + 1 :] == after[: n_positions - frame - 1]
-
-
-@given(oracle=oracles())
-def test_after_an_event_nothing_older_is_fed(oracle: tuple[list[OracleTokenEvent], int]) -> None:
-    events, n_positions = oracle
-    numbered: list[OracleTokenEvent] = [
-        (frame, [10 * (index + 1)] * len(tokens)) for index, (frame, tokens) in enumerate(events)
-    ]
-    newest = 0
-    for token in laid(numbered, n_positions):
-        if token not in (PADDING_ID, START):
-            assert token >= newest
-            newest = token
+@pytest.mark.parametrize(
+    ("events", "stream"),
+    [
+        ([(2, [7, 8])], [3, 3, 3, START, 7, 8, 3]),
+        ([(0, [11, 12, 13, 14, 15]), (2, [21])], [3, START, 11, START, 21, 3, 3, 3]),  # the old one is cleared
+        ([(0, [11, 12, 13]), (1, [])], [3, START, 11, 12, 13, 3]),  # without tokens it clears nothing
+        ([(1, [11, 12]), (1, [21])], [3, 3, START, 21, 3]),  # of two at a frame the later stands
+        ([(4, [21]), (0, [11])], [3, START, 11, 3, 3, START, 21]),  # in any order
+        ([(-3, [9]), (3, [11, 12]), (5, [21])], [3, 3, 3, 3, START, 11]),  # what lies outside is cut
+    ],
+)
+def test_an_event_starts_beside_the_text_of_its_frame(events: list[OracleTokenEvent], stream: list[int]) -> None:
+    assert laid(events, len(stream)) == stream
 
 
 @given(oracle=oracles())
@@ -111,14 +83,6 @@ def test_an_oracle_announced_but_still_silent_leaves_the_old_one_on() -> None:
     assert queue.extend(newer, [])
     assert queue.pop() == 12
     assert queue.extend(newer, [21])
-    assert [queue.pop() for _ in range(3)] == [START, 21, PADDING_ID]
-
-
-def test_tokens_of_an_oracle_that_a_newer_one_replaced_are_refused() -> None:
-    queue = OracleQueue(START)
-    older, newer = queue.start(), queue.start()
-    assert queue.extend(newer, [21])
-    assert not queue.extend(older, [11])
     assert [queue.pop() for _ in range(3)] == [START, 21, PADDING_ID]
 
 
@@ -228,16 +192,9 @@ def test_withdrawn_tokens_are_those_that_a_queue_would_still_hold() -> None:
             queue.withdraw(1)
         fed.append(queue.pop())
     guess = OracleTokens.pack([0, 6], [0.5, 1.0], [0, 5], [False, True], [tokens, []], [[], []])
-    event = guess.apply_guesses(0, arrives, tokens, "withdraw", turn_end_frames=withdrawn - 6)
-    assert event is not None
+    event = known(guess.apply_guesses(0, arrives, tokens, "withdraw", turn_end_frames=withdrawn - 6))
     laid = make_oracle_stream([event], 13, start_id=1)
     assert fed == laid[1:].tolist()
-
-
-def test_no_events_are_a_stream_too() -> None:
-    nothing = OracleTokens.pack([], [], [], [], [], [])
-    assert nothing.list_events() == nothing.list_events(3, "hold") == []
-    assert nothing.pred_offsets.tolist() == [0]
 
 
 def test_events_that_do_not_fit_together_are_refused() -> None:
@@ -247,10 +204,11 @@ def test_events_that_do_not_fit_together_are_refused() -> None:
         OracleTokens.pack([2, 1], [0.1, 0.2], [0, 0], [False, True], [[5], [6]], [[], []])
 
 
-def test_an_oracle_that_is_withdrawn_is_fed_no_further_and_the_next_one_is() -> None:
+def test_an_oracle_that_is_replaced_or_withdrawn_is_fed_no_further_and_the_next_one_is() -> None:
     queue = OracleQueue(START)
     older, newer = queue.start(), queue.start()
-    queue.extend(newer, [5, 6, 7])
+    assert queue.extend(newer, [5, 6, 7])
+    assert not queue.extend(older, [11])
     queue.withdraw(older)
     assert [queue.pop() for _ in range(2)] == [START, 5]
     queue.withdraw(newer)

@@ -38,21 +38,6 @@ def example(n_frames: int, events: list[OracleTokenEvent] | None = None) -> Exam
     )
 
 
-def test_a_sequence_by_hand() -> None:
-    columns = make_columns(tokens([5, 6, 3])[0], tokens([10, 11, 12], [20, 21, 22]), tokens([30, 31, 32], [40, 41, 42]),
-                           TEXT_CARD, LAYOUT)  # fmt: skip
-    assert columns.tolist() == [
-        [1000, 5, 6, 3, 3],
-        [64, 10, 11, 12, 64],
-        [64, 64, 20, 21, 22],
-        [64, 30, 31, 32, 64],
-        [64, 64, 40, 41, 42],
-    ]
-    text, audio = make_labels(columns, TEXT_CARD, CARD)
-    assert text.tolist() == [5, 6, 3, 3]
-    assert audio.tolist() == [[10, 11, 12, -1], [-1, 20, 21, 22]]
-
-
 def test_missing_codes_stay_missing_and_are_no_labels() -> None:
     text, own, other = dialogue(4)
     columns = make_columns(text, np.full_like(own, ZERO_ID), other, TEXT_CARD, LAYOUT)
@@ -126,6 +111,7 @@ def test_a_batch_is_padded_with_what_is_no_token_no_label_and_no_oracle() -> Non
     assert batch.columns.shape == (2, 5, 33)
     assert batch.audio_labels.shape == (2, 2, 32)
     assert batch.columns[0, :, :5].tolist() == short.columns.tolist()
+    assert batch.inputs.tolist() == batch.columns[..., :-1].tolist()
     assert set(batch.columns[0, :, 5:].flatten().tolist()) == {ZERO_ID}
     assert batch.oracle[0].tolist() == [3, TEXT_CARD, 7, *[3] * 29]
     assert batch.text_labels[0, 4:].tolist() == [ZERO_ID] * 28
@@ -133,13 +119,3 @@ def test_a_batch_is_padded_with_what_is_no_token_no_label_and_no_oracle() -> Non
     assert batch.answer_mask.tolist() == [[at == 1 for at in range(32)]] * 2
     assert batch.oracle_fed.sum().item() == 2
     assert (batch.columns.dtype, batch.oracle_fed.dtype) == (torch.int64, torch.bool)
-
-
-def test_a_batch_reads_all_but_the_last_column() -> None:
-    batch = collate([example(5)])
-    assert batch.inputs.tolist() == batch.columns[..., :-1].tolist()
-
-
-def test_a_batch_moves_whole() -> None:
-    moved = collate([example(5)]).to("meta")
-    assert {each.device.type for each in (moved.columns, moved.oracle, moved.answer_mask)} == {"meta"}

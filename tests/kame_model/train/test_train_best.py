@@ -74,7 +74,6 @@ def test_without_an_answer_on_validation_no_best_can_be_told_by_it(tmp_path: Pat
         train(tiny_run(tmp_path / "run", rows, keep={"best_by": "answer"}))
 
 
-@pytest.mark.full
 def test_without_an_answer_on_validation_its_text_tells_the_best(tmp_path: Path) -> None:
     train(tiny_run(tmp_path / "run", mute_dataset(tmp_path / "rows"), max_steps=1, keep={"evaluate_every": 1}))
     assert read_facts(tmp_path / "run").config.keep.best_by == "text"

@@ -50,29 +50,24 @@ def run_habits(rows: Path, tokenizer: Tokenizer, habits: Habits, n_dialogues: in
     return measure_dialogues(tiny_front_end(), asked, tokenizer, partial(ScriptedGenerator, habits=habits))
 
 
-def measure(rows: Path, tokenizer: Tokenizer, habits: Habits) -> dict[str, float]:
-    return run_habits(rows, tokenizer, habits).figures
-
-
-def test_a_front_end_that_says_its_oracle_once_has_every_figure(rows: Path, tokenizer: Tokenizer) -> None:
-    found = measure(rows, tokenizer, Habits())
-    assert found == {"once": 1.0, "first": 1.0, "words": 1.0, "silent": 0.0, "recorded_once": 1.0, "turns": 3.0}
+PERFECT = {"once": 1.0, "first": 1.0, "words": 1.0, "silent": 0.0, "recorded_once": 1.0, "turns": 3.0}
+SILENT = {"once": 0.0, "first": 0.0, "words": 0.0, "silent": 1.0}
 
 
 @pytest.mark.parametrize(
     ("habits", "changed"),
     [
+        (Habits(), {}),
         (Habits(n_times=2), {"once": 0.0}),
-        (Habits(wait_frames=1000), {"once": 0.0, "first": 0.0, "words": 0.0, "silent": 1.0}),
-        (Habits(n_times=0), {"once": 0.0, "first": 0.0, "words": 0.0, "silent": 1.0}),
+        (Habits(wait_frames=1000), SILENT),
+        (Habits(n_times=0), SILENT),
     ],
-    ids=["twice", "too-late", "never"],
+    ids=["once", "twice", "too-late", "never"],
 )
 def test_each_failing_has_its_figure(
     rows: Path, tokenizer: Tokenizer, habits: Habits, changed: dict[str, float]
 ) -> None:
-    perfect = measure(rows, tokenizer, Habits())
-    assert measure(rows, tokenizer, habits) == perfect | changed
+    assert run_habits(rows, tokenizer, habits).figures == PERFECT | changed
 
 
 def test_the_texts_of_each_dialogue_are_told(rows: Path, tokenizer: Tokenizer) -> None:
@@ -148,23 +143,16 @@ def test_a_run_that_goes_on_from_before_an_evaluation_has_no_text_twice(
     with pytest.raises(InterruptedError):
         train(config, _FailAt(4))  # its last checkpoint is that of step 2
     assert [each.step for each in read_texts(tmp_path / "broken")] == [3, 3]
+    half = tmp_path / "broken" / f"{FREE_RUNNING}.abc{TEMPORARY}"
+    half.write_text("{")  # killed while it was written
     train(config)
     assert read_texts(tmp_path / "broken") == read_texts(tmp_path / "whole")
+    assert not half.exists()
 
 
 def made_dialogue(said: str) -> FreeDialogue:
     turn = FreeTurn(oracle="it is five", said=said, recorded="well it is five", is_right=False, delay_s=0.4)
     return FreeDialogue(dialogue_id="mine-1-v0", question="how many", turns=[turn])
-
-
-def test_texts_after_the_step_that_is_gone_on_from_are_forgotten(tmp_path: Path) -> None:
-    log = FreeRunningLog(tmp_path, 0)
-    for step in (2, 4, 6):
-        log.write(step, [made_dialogue(f"{step}")])
-    (tmp_path / f"{FREE_RUNNING}.abc{TEMPORARY}").write_text("{")  # killed while it was written
-    FreeRunningLog(tmp_path, 4).write(6, [made_dialogue("again")])
-    assert [(each.step, each.turns[0].said) for each in read_texts(tmp_path)] == [(2, "2"), (4, "4"), (6, "again")]
-    assert [each.name for each in tmp_path.iterdir()] == [FREE_RUNNING]
 
 
 def test_the_file_of_texts_is_bounded_and_keeps_the_newest(tmp_path: Path) -> None:

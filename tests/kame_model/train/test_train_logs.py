@@ -1,6 +1,5 @@
 """What a run tells: figures over windows of steps, leaps of the loss, and its files of metrics."""
 
-import math
 import random
 from dataclasses import asdict
 from pathlib import Path
@@ -8,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from kame_model.train.curves import TensorBoard
-from kame_model.train.logs import METRICS, N_COUNTS, MetricsLog, SpikeWatch, Window, Windows, read_metrics
+from kame_model.train.logs import METRICS, N_COUNTS, MetricsLog, SpikeWatch, Window, read_metrics
 
 pytestmark = pytest.mark.full
 
@@ -19,16 +18,6 @@ def test_a_leap_of_the_loss_is_told_and_a_slow_fall_is_not() -> None:
     watch, draw = SpikeWatch(deviations=6.0), random.Random(0)
     assert not any(watch.is_spike(5.0 - step / 200 + draw.gauss(0, 0.05)) for step in range(300))
     assert watch.is_spike(6.0)
-
-
-def test_a_watch_gone_on_with_tells_the_same() -> None:
-    one = SpikeWatch(6.0)
-    for step in range(60):
-        one.is_spike(math.sin(step))
-    other = SpikeWatch(**asdict(one))
-    assert (
-        [one.is_spike(each) for each in (0.5, 90.0)] == [other.is_spike(each) for each in (0.5, 90.0)] == [False, True]
-    )
 
 
 def test_a_window_tells_means_over_its_steps() -> None:
@@ -42,17 +31,6 @@ def test_a_window_tells_means_over_its_steps() -> None:
     shares |= {"delayed": 0.75, "corrected": 0.25}
     assert window.compute_figures() == {"loss": 3.0, "gradient_norm": 0.75, "text": 2.0, **shares}
     assert Window(**asdict(window)) == window
-
-
-def test_steps_of_copying_again_have_a_window_of_their_own() -> None:
-    windows, nothing = Windows("dialogues"), [0.0] * len(Window().tallies)
-    windows.get_window("dialogues").add(2.0, 0.5, NO_CHANGES, nothing)
-    windows.get_window("copying").add(4.0, 1.5, NO_CHANGES, nothing)
-    expected = {"loss": 2.0, "gradient_norm": 0.5, "copy_loss": 4.0, "copy_gradient_norm": 1.5}
-    assert windows.compute_figures() == expected
-    again = Windows("dialogues")
-    again.load_state_dict(windows.state_dict())
-    assert again.compute_figures() == expected
 
 
 def test_metrics_after_the_step_that_is_gone_on_from_are_forgotten(tmp_path: Path) -> None:

@@ -54,6 +54,7 @@ def test_learning_rate_rises_in_a_line_and_falls_as_a_cosine() -> None:
     assert rates[60] == pytest.approx(0.55)  # half-way between 1 and the last share
     assert rates[110] == pytest.approx(0.1)
     assert rates[10:] == sorted(rates[10:], reverse=True)
+    assert compute_learning_rate(0, 10, OptimConfig(learning_rate=0.5, warmup_steps=0)) == 0.5
 
 
 def test_learning_rate_falls_by_time_where_the_steps_are_not_as_far() -> None:
@@ -63,32 +64,24 @@ def test_learning_rate_falls_by_time_where_the_steps_are_not_as_far() -> None:
     assert compute_learning_rate(3, 110, CONFIG, time_share=0.9) == compute_learning_rate(3, 110, CONFIG), "warm-up"
 
 
-def test_learning_rate_without_warm_up_begins_at_its_height() -> None:
-    assert compute_learning_rate(0, 10, OptimConfig(learning_rate=0.5, warmup_steps=0)) == 0.5
-
-
-def test_moving_average_follows_and_gives_the_weights_back() -> None:
+def averaged(decay: float, values: list[float], first_step: int) -> tuple[torch.nn.Linear, MovingAverage]:
+    """A weight that was 0 and then had some values, and its average."""
     model = torch.nn.Linear(1, 1, bias=False)
     with torch.no_grad():
         model.weight.fill_(0.0)
-        average = MovingAverage(model, decay=0.5)
-        for value in (1.0, 3.0):
+        average = MovingAverage(model, decay)
+        for step, value in enumerate(values, first_step):
             model.weight.fill_(value)
-            average.update(100)
+            average.update(step)
+    return model, average
+
+
+def test_moving_average_follows_gives_the_weights_back_and_soon_forgets_the_random_start() -> None:
+    model, average = averaged(0.5, [1.0, 3.0], first_step=100)
     with average.swap_in():
         assert model.weight.item() == pytest.approx(0.5 * (0.5 * 1.0) + 0.5 * 3.0)
     assert model.weight.item() == 3.0
-
-
-def test_moving_average_of_few_steps_is_not_of_the_random_start() -> None:
-    model = torch.nn.Linear(1, 1, bias=False)
-    with torch.no_grad():
-        model.weight.fill_(0.0)
-        average = MovingAverage(model, decay=0.999)
-        model.weight.fill_(1.0)
-        for step in range(20):
-            average.update(step)
-    assert average.weights["weight"].item() > 0.99  # 0.02 with the full decay
+    assert averaged(0.999, [1.0] * 20, first_step=0)[1].weights["weight"].item() > 0.99  # 0.02 with the full decay
 
 
 def front_end(preset: str, oracle: Literal["table", "tied"]) -> FrontEnd:
@@ -135,12 +128,6 @@ def test_adapters_decay(preset: str, oracle: Literal["table", "tied"], train_emb
     decaying, not_decaying = of_oracle(model, oracle)
     expected = {f"{each}.weight" for each in adapters | decaying | (EMBEDDINGS if train_embeddings else set())}
     assert groups(model) == (expected, not_decaying)
-
-
-def test_the_betas_and_epsilon_are_the_configured_ones() -> None:
-    optimiser = make_optimiser(front_end("nano", "tied"), OptimConfig())
-    assert optimiser.defaults["betas"] == (0.9, 0.95)
-    assert optimiser.defaults["eps"] == 1e-5
 
 
 @pytest.mark.parametrize("oracle", ["table", "tied"])

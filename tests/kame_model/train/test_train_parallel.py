@@ -199,11 +199,7 @@ def test_two_processes_copy_as_one(tmp_path: Path, forking: Forking) -> None:
     alike(told(tmp_path / "two"), told(tmp_path / "alone"))
 
 
-AGAIN = {
-    "all": {},
-    "half": {"checkpoint_share": 0.5},
-    "but-products": {"checkpoint_keeps": "products"},
-}
+AGAIN = {"all": {}, "half": {"checkpoint_share": 0.5}, "but-products": {"checkpoint_keeps": "products"}}
 
 
 @pytest.mark.slow

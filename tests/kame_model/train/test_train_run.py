@@ -51,12 +51,6 @@ class Looking(Silent):
         self.compiles.append(not moshi_compile._compile_disabled)
 
 
-def test_norms_are_not_compiled_in_training(rows: Path, tmp_path: Path) -> None:
-    looking = Looking()
-    train(tiny_run(tmp_path / "run", rows, max_steps=2), looking)
-    assert looking.compiles == [False, False]  # in the whole step: the backward pass may run layers again
-
-
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
 def test_all_weights_are_trained_on_a_gpu(rows: Path, tmp_path: Path) -> None:
     told_to = {"device": "cuda", "precision": "bf16-mixed", "activation_checkpointing": True}
@@ -71,17 +65,8 @@ def test_a_run_tells_losses_validation_and_speed(whole: Path) -> None:
     lines = [json.loads(line) for line in (whole / "metrics.jsonl").read_text().splitlines()]
     training = [line for line in lines if line["kind"] == "train"]
     assert [line["step"] for line in training] == [1, 2, 3, 4, 5, 6]
-    for name in (
-        "loss",
-        "text",
-        "semantic",
-        "acoustic",
-        "learning_rate",
-        "gradient_norm",
-        "tokens_per_s",
-        "mfu",
-        "memory_gb",
-    ):
+    losses = {"loss", "text", "semantic", "acoustic"}
+    for name in losses | {"learning_rate", "gradient_norm", "tokens_per_s", "mfu", "memory_gb"}:
         assert all(line[name] > 0 for line in training), name
     assert any("text_fed" in line for line in training)  # not of a step whose oracles were all dropped
     looks = [line for line in lines if line["kind"] == "evaluation"]
@@ -133,12 +118,6 @@ def test_a_signal_is_a_request_and_the_second_one_interrupts(number: signal.Sign
     assert signal.getsignal(number) is before
 
 
-def test_a_finished_run_has_nothing_left_to_do(rows: Path, whole: Path, tmp_path: Path) -> None:
-    before = told(whole)
-    assert train(tiny_run(whole, rows)).step == 6
-    assert told(whole) == before
-
-
 def test_a_killed_saving_leaves_nothing_that_counts(rows: Path, whole: Path, tmp_path: Path) -> None:
     config = tiny_run(tmp_path / "run", rows)
     train(config, Asking(1))
@@ -152,15 +131,11 @@ def test_a_killed_saving_leaves_nothing_that_counts(rows: Path, whole: Path, tmp
     assert not (folder.parent / ".saving-step-00000004").exists()
 
 
-def test_other_settings_are_not_gone_on_with(rows: Path, whole: Path) -> None:
+def test_other_settings_or_rows_are_not_gone_on_with(rows: Path, whole: Path, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"optim\.learning_rate was 0\.001 and is 0\.002"):
         train(tiny_run(whole, rows, optim={"learning_rate": 2e-3}))
-
-
-def test_other_rows_in_the_same_folder_are_not_gone_on_with(rows: Path, whole: Path, tmp_path: Path) -> None:
-    other = tiny_dataset(tmp_path / "other", n_train=9)
     with pytest.raises(ConfigError, match="datasets was"):
-        train(tiny_run(whole, other))
+        train(tiny_run(whole, tiny_dataset(tmp_path / "other", n_train=9)))
 
 
 def test_no_number_stops_the_run_and_the_last_checkpoint_stays(
@@ -233,12 +208,9 @@ def test_a_step_is_the_same_however_many_processes_there_are(rows: Path, tmp_pat
         fill_config(told_four, 3)
     train(told_four)
     assert fill_config(open_, 2).optim.accumulation == 4  # a run goes on as it began
-    with pytest.raises(ConfigError, match="4 micro-batches a step cannot be shared by 3"):
-        fill_config(open_, 3)
 
 
 def test_figures_of_validation_have_their_step(rows: Path, tmp_path: Path) -> None:
-    train(tiny_run(tmp_path / "run", rows, max_steps=3, keep={"evaluate_every": 2}), Asking(3))
     train(tiny_run(tmp_path / "on", rows, max_steps=9, keep={"evaluate_every": 2, "save_every": 9}), Asking(3))
     (saved,) = list_checkpoints(tmp_path / "on" / CHECKPOINTS)[-1:]
     assert (saved.step, saved.read_state()["evaluation_step"]) == (3, 2)
@@ -249,9 +221,10 @@ def test_a_folder_without_a_run_cannot_be_loaded(tmp_path: Path) -> None:
         load_run(tmp_path)
 
 
-def test_nothing_of_this_process_is_changed_by_a_run(rows: Path, tmp_path: Path) -> None:
-    before = (signal.getsignal(signal.SIGTERM), os.environ.copy())
-    train(tiny_run(tmp_path / "run", rows, max_steps=1))
+def test_norms_are_not_compiled_in_training_and_nothing_of_this_process_is_changed(rows: Path, tmp_path: Path) -> None:
+    before, looking = (signal.getsignal(signal.SIGTERM), os.environ.copy()), Looking()
+    train(tiny_run(tmp_path / "run", rows, max_steps=2), looking)
+    assert looking.compiles == [False, False]  # in the whole step: the backward pass may run layers again
     assert (signal.getsignal(signal.SIGTERM), os.environ.copy()) == before
 
 

@@ -172,13 +172,3 @@ def test_a_step_time_that_is_not_that_of_the_steps_is_told() -> None:
     steps = {"mode": "tandem", "n": 9, "step_ms_p50": 20.0, "step_ms_p99": 30.0, "over_frame": 0.0}
     told = [format_costs_table({**costs, "steps": [{**steps, "charged_ms": ms}]}) for ms in (21, 41)]
     assert ["is not that of the steps" in each for each in told] == [False, True]
-
-
-def test_a_report_ends_with_what_it_was_made_with(tmp_path: Path) -> None:
-    done = Caller().run(tmp_path)
-    done.folder.write_results([], "# Report\n", {})
-    report = (tmp_path / "report.md").read_text()
-    assert "## Made with" in report
-    assert "| version | 1 |" in report
-    assert "| versions.torch | " in report
-    assert "| versions.machine.n_cores | " in report

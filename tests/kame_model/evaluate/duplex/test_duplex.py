@@ -1,7 +1,6 @@
 """Full-Duplex-Bench's folders, made small, through a real server on a simulated clock."""
 
 import json
-from collections.abc import AsyncGenerator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,9 +16,8 @@ from backends.engine import Samples
 from backends.tts.double import DoubleTts
 from backends.tts.protocol import Speech
 from data_schemas.config.duplex import DuplexConfig
-from data_schemas.config.serving import CascadeConfig
 from data_schemas.errors import ConfigError, SourceError
-from data_schemas.records import Audio, AudioDialogue, Utterance
+from data_schemas.records import Audio, AudioDialogue
 from flows.cli.app import app
 from kame_model.checkpoint.registry import read_looks
 from kame_model.evaluate.calls.call import Call, CalledServer
@@ -27,15 +25,11 @@ from kame_model.evaluate.calls.delays import find_audible_spans
 from kame_model.evaluate.duplex.evaluate import evaluate_duplex
 from kame_model.evaluate.duplex.items import find_items
 from kame_model.evaluate.report.folder import read_figures
-from kame_model.serve.oracle.prompts import load_prompt
-from kame_model.serve.oracle.routing import BackEnd
-from kame_model.serve.parts import Parts
-from kame_model.serve.voice.speaker import Speaker
 from pipelines.audio import to_flac
 from tests.support.builders import make_utterance
 from tests.support.chat_server import MODEL, Behaviour, served
-from tests.support.inline_threads import InlineThreads
-from tests.support.serving import LoudnessDetector, LoudnessRecogniser, saying, serve_config
+from tests.support.counting_chat import CountingChat, parts_with
+from tests.support.serving import saying, serve_config
 from tests.support.small_datasets import write_dataset
 from tests.support.spoken_question import silence, spoken_question
 from tests.support.token_rows import audio_dialogue, said_turn, timed
@@ -47,33 +41,12 @@ BACK_END = {"chat": {"engine": "openai", "base_url": "http://127.0.0.1:9/v1", "m
 
 
 class WordRecogniser:
-    """Hears a word in every 0.4 s of sound, and keeps what it was given."""
+    """Hears a word in every 0.4 s of sound."""
 
     name, digest, max_calls_in_flight = "words", "1", 1
 
-    def __init__(self) -> None:
-        self.n_heard = 0
-
     def transcribe(self, samples: Samples, sample_rate_hz: int) -> str:
-        self.n_heard += 1
         return " ".join(["word"] * max(1, round(len(samples) / sample_rate_hz / 0.4)))
-
-
-class Chat:
-    """Says the same sentence to everything."""
-
-    async def stream(self, payload: dict[str, Any]) -> AsyncGenerator[str, None]:
-        yield "That would be nine eggs, all of them white."
-
-    async def aclose(self) -> None:
-        """Nothing is open."""
-
-
-def parts() -> Parts:
-    speaker = Speaker(DoubleTts(), CascadeConfig(), InlineThreads())
-    return Parts(
-        LoudnessRecogniser(), LoudnessDetector, {"default": BackEnd("default", Chat(), load_prompt("tandem"))}, speaker
-    )
 
 
 def sound(*frames: int) -> Samples:
@@ -115,35 +88,52 @@ def config(path: Path, checkpoint: str, **settings: Any) -> DuplexConfig:
     return DuplexConfig.model_validate({**values, "modes": ["cascade"], "delays_s": [0.5], **settings})
 
 
-def run(
-    asked: DuplexConfig, out: Path, recogniser: WordRecogniser | None = None
-) -> dict[tuple[str, str], dict[str, Any]]:
-    rows = evaluate_duplex(
-        asked, str(out), parts=parts(), recogniser=recogniser or WordRecogniser(), find_segments=find_audible_spans
+def run(asked: DuplexConfig, out: Path, find_segments: Any = find_audible_spans, **given: Any) -> list[dict[str, Any]]:
+    parts = parts_with(CountingChat("That would be nine eggs, all of them white."))
+    return evaluate_duplex(
+        asked, str(out), parts=parts, recogniser=WordRecogniser(), find_segments=find_segments, **given
     )
-    return {(row["mode"], row["subset"]): row for row in rows}
 
 
 def test_a_cascade_answers_after_its_silence_and_takes_a_long_pause_for_the_end(
     bench: Path, checkpoint: str, tmp_path: Path
 ) -> None:
-    rows = run(config(bench, checkpoint), tmp_path)
-    assert rows["cascade", "candor_pause_handling"]["take_over"] == 0.5
-    assert rows["cascade", "synthetic_pause_handling"]["take_over"] == 0
-    turn = rows["cascade", "candor_turn_taking"]
+    rows = {row["subset"]: row for row in run(config(bench, checkpoint), tmp_path)}
+    assert rows["candor_pause_handling"]["take_over"] == 0.5
+    assert rows["synthetic_pause_handling"]["take_over"] == 0
+    turn = rows["candor_turn_taking"]
     assert turn["take_over"] == turn["take_over_text"] == 1
     assert turn["latency_s"] == turn["ttfat_s"]
     assert 0.24 + 0.5 <= turn["latency_s"] <= 0.74 + 2 * 0.08, "three silent frames, the chat model, then the voice"
-    interrupted = rows["cascade", "synthetic_user_interruption"]
+    interrupted = rows["synthetic_user_interruption"]
     assert (interrupted["take_over"], interrupted["n"]) == (1, 1)
     assert 0.74 <= interrupted["latency_s"] <= 0.74 + 2 * 0.08
-    listened = rows["cascade", "icc_backchannel"]
+    listened = rows["icc_backchannel"]
     assert (listened["take_over"], listened["backchannels_per_s"], listened["jsd"]) == (0, 0, 1)
     assert listened["turn_text"] == 0
     assert "take_over_text" not in listened, "take_over is of segments of sound there"
     assert "| cascade | 0.5 | candor_pause_handling | 2 | 50% [" in (tmp_path / "report.md").read_text()
     assert (tmp_path / "plots" / "turns.png").stat().st_size > 10_000
     assert len(list((tmp_path / "sound").iterdir())) == 6
+    assert_outputs_are_what_the_benchs_scripts_read(bench, tmp_path / "outputs" / "cascade-0.5s")
+
+
+def assert_outputs_are_what_the_benchs_scripts_read(bench: Path, outputs: Path) -> None:
+    for place in bench.glob("v1.0/*/*/input.wav"):
+        folder = outputs / place.parent.relative_to(bench / "v1.0")
+        said, rate_hz = soundfile.read(folder / "output.wav")
+        asked, asked_rate_hz = soundfile.read(place)
+        assert (said.ndim, rate_hz) == (1, 16_000)
+        assert len(said) / rate_hz == pytest.approx(len(asked) / asked_rate_hz, abs=1e-3)
+        told = json.loads((folder / "output.json").read_text())
+        times = [time_s for chunk in told["chunks"] for time_s in chunk["timestamp"]]
+        assert times == sorted(times)
+        assert told["text"].split() == [chunk["text"] for chunk in told["chunks"]]
+        annotations = {each.name: json.loads(each.read_text()) for each in place.parent.glob("*.json")}
+        assert {each.name for each in folder.iterdir()} == {"output.wav", "output.json", *annotations}
+        assert all(json.loads((folder / name).read_text()) == each for name, each in annotations.items())
+    interrupted = json.loads((outputs / "synthetic_user_interruption" / "1" / "output.json").read_text())
+    assert interrupted["chunks"][0]["timestamp"][0] >= 4.8, "what was said before the interruption's end does not count"
 
 
 def test_the_noise_of_a_silent_assistant_is_no_speech(
@@ -158,47 +148,22 @@ def test_the_noise_of_a_silent_assistant_is_no_speech(
 
     monkeypatch.setattr(CalledServer, "call", call_noise)
     asked = config(bench, checkpoint, tasks=["turn_taking", "user_interruption"])
-    rows = evaluate_duplex(
-        asked, str(tmp_path), parts=parts(), recogniser=WordRecogniser(), find_segments=lambda sound: []
-    )
+    rows = run(asked, tmp_path, find_segments=lambda sound: [])
     assert [(row["overlap_share"], row["ttfat_s"]) for row in rows] == [(0.0, None), (0.0, None)]
     assert rows[1]["stop_s"] is None
-
-
-def test_its_outputs_are_what_the_benchs_scripts_read(bench: Path, checkpoint: str, tmp_path: Path) -> None:
-    run(config(bench, checkpoint), tmp_path)
-    outputs = tmp_path / "outputs" / "cascade-0.5s"
-    for place in bench.glob("v1.0/*/*/input.wav"):
-        folder = outputs / place.parent.relative_to(bench / "v1.0")
-        said, rate_hz = soundfile.read(folder / "output.wav")
-        asked, asked_rate_hz = soundfile.read(place)
-        assert (said.ndim, rate_hz) == (1, 16_000)
-        assert len(said) / rate_hz == pytest.approx(len(asked) / asked_rate_hz, abs=1e-3)
-        told = json.loads((folder / "output.json").read_text())
-        times = [time_s for chunk in told["chunks"] for time_s in chunk["timestamp"]]
-        assert times == sorted(times)
-        assert told["text"].split() == [chunk["text"] for chunk in told["chunks"]]
-        for annotation in place.parent.glob("*.json"):
-            assert json.loads((folder / annotation.name).read_text()) == json.loads(annotation.read_text())
-    interrupted = json.loads((outputs / "synthetic_user_interruption" / "1" / "output.json").read_text())
-    assert interrupted["chunks"][0]["timestamp"][0] >= 4.8, "what was said before the interruption's end does not count"
-    assert {each.name for each in (outputs / "candor_turn_taking" / "1").iterdir()} == {
-        "output.wav",
-        "output.json",
-        "turn_taking.json",
-    }
 
 
 def test_a_judge_rates_what_was_said_to_an_interruption(bench: Path, checkpoint: str, tmp_path: Path) -> None:
     with served(Behaviour(ending="\nRating: [[0]]")) as (root, server):
         judge = {"chat": {"engine": "openai", "base_url": f"{root}/v1", "model": MODEL}}
         rows = run(config(bench, checkpoint, tasks=["user_interruption", "turn_taking"], judge=judge), tmp_path)
-        (asked_heard, asked_text) = (body["messages"][-1]["content"] for body in server.counts.bodies)
+        asked_heard, asked_text = (body["messages"][-1]["content"] for body in server.counts.bodies)
     assert "And how many white ones?" in asked_heard
     assert "nine eggs" in asked_text
-    row = rows["cascade", "synthetic_user_interruption"]
+    by_subset = {row["subset"]: row for row in rows}
+    row = by_subset["synthetic_user_interruption"]
     assert (row["relevance"], row["relevance_text"]) == (0, 0)
-    assert "relevance" not in rows["cascade", "candor_turn_taking"]
+    assert "relevance" not in by_subset["candor_turn_taking"]
 
 
 def test_what_is_not_of_the_benchs_form_is_named(bench: Path, checkpoint: str, tmp_path: Path) -> None:
@@ -212,16 +177,12 @@ def test_what_is_not_of_the_benchs_form_is_named(bench: Path, checkpoint: str, t
         find_items(config(tmp_path, checkpoint))
 
 
-def heard(utterance: Utterance, start_s: float, end_s: float, **fields: Any) -> Utterance:
-    return replace(utterance, start_s=start_s, end_s=end_s, **fields)
-
-
 def made_dialogue(number: int, form: str) -> AudioDialogue:
     """Five seconds: the user asks until 1.6, with a pause in which the assistant says "okay", and cuts in at 3."""
     asked = said_turn(
         0, "B", "So how many eggs?", ("so", 0.0, 0.2), ("how", 0.2, 0.4), ("many", 1.2, 1.4), ("eggs", 1.4, 1.6)
     )
-    okay = heard(make_utterance("Okay.", timed(("okay", 1.0, 1.2))), 1.0, 1.2, kind="backchannel")
+    okay = replace(make_utterance("Okay.", timed(("okay", 1.0, 1.2))), start_s=1.0, end_s=1.2, kind="backchannel")
     told = said_turn(1, "A", "Nine eggs.", ("nine", 2.0, 2.4), ("eggs", 2.4, 2.9))
     cut_in = said_turn(2, "B", "Wait, what?", ("wait", 3.0, 3.2), ("what", 3.3, 3.6))
     turns = [
@@ -270,15 +231,7 @@ def test_each_look_at_a_datasets_test_items_is_counted(checkpoint: str, tmp_path
 
     def look(out: Path, again: bool = False, **settings: Any) -> Any:
         asked = config(tmp_path / "data", checkpoint, wait_s=2.0, splits=["test"], n_sounds=0, **settings)
-        evaluate_duplex(
-            asked,
-            str(out),
-            parts=parts(),
-            recogniser=WordRecogniser(),
-            find_segments=find_audible_spans,
-            register=str(register),
-            again=again,
-        )
+        run(asked, out, register=str(register), again=again)
         return read_figures(str(out))["looks_at_test"]
 
     assert look(out) == look(out) == 1

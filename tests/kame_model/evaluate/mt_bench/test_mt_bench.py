@@ -21,7 +21,6 @@ from kame_model.evaluate.judge import RATINGS
 from kame_model.evaluate.mt_bench.evaluate import evaluate_mt_bench
 from kame_model.evaluate.mt_bench.questions import read_questions
 from kame_model.evaluate.report.folder import read_figures, read_items
-from tests.support.backchannel import call_with_backchannel
 from tests.support.chat_server import MODEL, Behaviour, ChatServer, served
 from tests.support.counting_chat import CountingChat, parts_with
 from tests.support.serving import serve_config
@@ -57,25 +56,30 @@ def bench(tmp_path: Path) -> Path:
     return folder
 
 
-def egg_chat() -> CountingChat:
-    """Answers everything with the number of eggs."""
-    return CountingChat("There are ", "nine eggs.")
+def rate(
+    checkpoint: str, bench: Path, out: Path, rating: int, **changes: Any
+) -> tuple[list[dict[str, Any]], list[str]]:
+    """Rows of an evaluation whose judge rates all alike, of one question to a cascade where nothing else is told.
 
-
-def config_of(checkpoint: str, bench: Path, root: str, **changes: Any) -> MtBenchConfig:
-    judge = {"engine": "openai", "base_url": f"{root}/v1", "model": MODEL, "endpoint": "judge", "max_attempts": 1}
+    And what the judge was asked.
+    """
     settings = {
         "serving": serve_config(checkpoint=checkpoint).model_dump(),
         "path": str(bench),
         "categories": ["reasoning", "stem"],
+        "modes": ["cascade"],
+        "n_questions": 1,
         "n_runs": 1,
         "tts": "double",
         "recogniser": "double",
-        "judge": {"chat": ChatConfig.model_validate(judge).model_dump()},
         "max_answer_s": 4.0,
         "n_sounds": 1,
     }
-    return MtBenchConfig.model_validate(settings | changes)
+    with served(Behaviour(ending=f"\nRating: [[{rating}]]")) as (root, server):
+        judge = {"engine": "openai", "base_url": f"{root}/v1", "model": MODEL, "endpoint": "judge", "max_attempts": 1}
+        given = {"judge": {"chat": ChatConfig.model_validate(judge).model_dump()}, **settings, **changes}
+        chat = CountingChat("There are ", "nine eggs.")
+        return evaluate_mt_bench(MtBenchConfig.model_validate(given), str(out), parts=parts_with(chat)), judged(server)
 
 
 def judged(server: ChatServer) -> list[str]:
@@ -94,14 +98,12 @@ def row_of(rows: list[dict[str, Any]], mode: str, **more: Any) -> dict[str, Any]
 
 def test_both_turns_are_asked_and_judged_in_three_modes(checkpoint: str, bench: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    with served(Behaviour(ending="\nRating: [[7]]")) as (root, server):
-        config = config_of(checkpoint, bench, root, max_answer_s=1.6, n_questions=2)
-        rows = evaluate_mt_bench(config, str(out), parts=parts_with(egg_chat()))
-        asked = judged(server)
+    modes = ["direct", "tandem", "cascade"]
+    rows, asked = rate(checkpoint, bench, out, 7, modes=modes, max_answer_s=1.6, n_questions=2)
     figures = read_figures(str(out))
     assert figures["rows"] == rows
     assert [(row["mode"], row.get("category")) for row in rows] == [
-        (mode, category) for mode in ("direct", "tandem", "cascade") for category in (None, "reasoning", "stem")
+        (mode, category) for mode in modes for category in (None, "reasoning", "stem")
     ]
     cascade = row_of(rows, "cascade")
     assert (cascade["n"], cascade["n_answers"]) == (2, 4)
@@ -140,41 +142,21 @@ def test_what_is_said_before_the_questions_end_is_no_part_of_the_answer(
         return replace(call, pieces=[(call.turns[0][1] - 0.01, "Early "), *call.pieces])
 
     monkeypatch.setattr(CalledServer, "call", call_early)
-    with served(Behaviour(ending="\nRating: [[7]]")) as (root, _):
-        config = config_of(checkpoint, bench, root, modes=["cascade"], n_questions=1)
-        evaluate_mt_bench(config, str(tmp_path), parts=parts_with(egg_chat()))
+    rate(checkpoint, bench, tmp_path, 7)
     assert {item["answer"]["text"] for item in read_items(str(tmp_path))} == {"There are nine eggs."}
-
-
-def test_what_runs_over_the_questions_end_is_no_answer_and_is_told(
-    checkpoint: str, bench: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(CalledServer, "call", call_with_backchannel)
-    with served(Behaviour(ending="\nRating: [[7]]")) as (root, _):
-        config = config_of(checkpoint, bench, root, modes=["direct"], n_questions=1)
-        rows = evaluate_mt_bench(config, str(tmp_path), parts=parts_with(egg_chat()))
-        told = row_of(rows, "direct")
-        assert (told["ttfat_s"], told["was_speaking"]) == (pytest.approx(3.0, abs=0.08), 0.5)
-        assert "speaking at the question's end" in (tmp_path / "report.md").read_text()
 
 
 def test_answers_that_loop_are_rated_as_any_other_and_counted(
     checkpoint: str, bench: Path, tmp_path: Path, heard: list[str]
 ) -> None:
     heard[0] = "nine eggs " * 5
-    with served(Behaviour(ending="\nRating: [[9]]")) as (root, _):
-        config = config_of(checkpoint, bench, root, modes=["cascade"], n_questions=1)
-        rows = evaluate_mt_bench(config, str(tmp_path), parts=parts_with(egg_chat()))
-    row = row_of(rows, "cascade")
+    row = row_of(rate(checkpoint, bench, tmp_path, 9)[0], "cascade")
     assert (row["score"], row["n_degenerate"], row["n_degenerate_text"]) == (9.0, 2, 0)
     assert "of which loops" in (tmp_path / "report.md").read_text()
 
 
 def test_what_is_not_rated_counts_in_no_mean_and_is_told(checkpoint: str, bench: Path, tmp_path: Path) -> None:
-    with served(Behaviour(ending="\nRating: [[17]]")) as (root, _):
-        config = config_of(checkpoint, bench, root, modes=["cascade"], n_questions=1)
-        rows = evaluate_mt_bench(config, str(tmp_path), parts=parts_with(egg_chat()))
-    row = row_of(rows, "cascade")
+    row = row_of(rate(checkpoint, bench, tmp_path, 17)[0], "cascade")
     assert (row["score"], row["n_unrated"]["score"], row["faults"]["score"]) == (None, 2, {"out_of_range": 2})
     assert "cascade, heard: 2 of 2 not rated: 2 out_of_range" in (tmp_path / "report.md").read_text()
 
@@ -183,13 +165,10 @@ def test_an_answer_of_nothing_has_the_lowest_rating_and_the_judge_is_not_asked(
     checkpoint: str, bench: Path, tmp_path: Path, heard: list[str]
 ) -> None:
     heard[0] = ""
-    with served(Behaviour(ending="\nRating: [[9]]")) as (root, server):
-        config = config_of(checkpoint, bench, root, modes=["cascade"])
-        rows = evaluate_mt_bench(config, str(tmp_path / "out"), parts=parts_with(egg_chat()))
-        n_judged = len(judged(server))
+    rows, asked = rate(checkpoint, bench, tmp_path / "out", 9, n_questions=3)
     row = row_of(rows, "cascade")
     assert (row["score"], row["score_text"], row["n_empty"], row["n_empty_text"]) == (1.0, 9.0, 6, 0)
-    assert n_judged == 6  # own text and last oracle are the same, and judged once
+    assert len(asked) == 6  # own text and last oracle are the same, and judged once
 
 
 def test_a_sound_that_the_recogniser_refuses_is_not_rated(
@@ -199,19 +178,14 @@ def test_a_sound_that_the_recogniser_refuses_is_not_rated(
         raise HearingRefused("Too long.")
 
     monkeypatch.setattr(DoubleRecogniser, "transcribe", refuse)
-    with served(Behaviour(ending="\nRating: [[9]]")) as (root, _):
-        config = config_of(checkpoint, bench, root, modes=["cascade"], n_questions=1)
-        rows = evaluate_mt_bench(config, str(tmp_path / "out"), parts=parts_with(egg_chat()))
-    row = row_of(rows, "cascade")
+    row = row_of(rate(checkpoint, bench, tmp_path / "out", 9)[0], "cascade")
     assert (row["score"], row["score_text"], row["n_empty"]) == (None, 9.0, 0)
     assert row["faults"]["score"] == {"unheard": 2}
 
 
 def test_a_forced_delay_is_heard_and_drawn(checkpoint: str, bench: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    with served(Behaviour(ending="\nRating: [[7]]")) as (root, _):
-        config = config_of(checkpoint, bench, root, modes=["cascade"], delays_s=[0.0, 2.0], n_questions=1)
-        rows = evaluate_mt_bench(config, str(out), parts=parts_with(egg_chat()))
+    rows, _ = rate(checkpoint, bench, out, 7, delays_s=[0.0, 2.0])
     early, late = (row_of(rows, "cascade", delay_s=delay_s) for delay_s in (0.0, 2.0))
     assert late["ttfat_s"] - early["ttfat_s"] == pytest.approx(2.0, abs=0.2)
     assert (out / "plots" / "score_by_delay.png").stat().st_size > 1000
@@ -257,15 +231,8 @@ def test_the_command_speaks_to_a_whole_server_of_doubles(checkpoint: str, bench:
     server_file.write_text(
         "{listener: {engine: double}, cascade: {tts: double}, back_ends: [{chat: {engine: double}}]}", encoding="utf-8"
     )
-    prompts = [
-        {
-            "name": name,
-            "type": "single",
-            "system_prompt": "",
-            "prompt_template": "FastChat's prompt: {question} {answer}",
-        }
-        for name in RATINGS
-    ]
+    template = {"type": "single", "system_prompt": "", "prompt_template": "FastChat's prompt: {question} {answer}"}
+    prompts = [{"name": name, **template} for name in RATINGS]
     (bench.parent / "judge_prompts.jsonl").write_text("\n".join(map(json.dumps, prompts)), encoding="utf-8")
     doubles = ["tts=espeak", "voices=[en-gb]", "recogniser=double", "max_answer_s=4"]
     with served(Behaviour(ending="\nRating: [[6]]")) as (root, server):

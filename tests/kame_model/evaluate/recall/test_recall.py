@@ -90,10 +90,12 @@ def test_who_waits_for_the_oracle_and_says_it_once_has_every_figure(evaluated: E
 
 
 def test_without_an_oracle_nothing_is_said(evaluated: Evaluated) -> None:
-    found = evaluated(Habits())[NONE]
+    found = evaluated(Habits())
     names = ("said_once", "right_first", "heard", "said_anywhere", "silent")
-    assert [found[name] for name in names] == [0, 0, 0, 0, 1]
-    assert found["first_word_s"] is None
+    assert [found[NONE][name] for name in names] == [0, 0, 0, 0, 1]
+    assert found[NONE]["first_word_s"] is None
+    recorded = {name: found[RIGHT][f"recorded_{name}"] for name in PERFECT}
+    assert recorded == PERFECT | {"words_inserted": 0.25}, "its lead"
 
 
 def test_what_a_back_end_tells_after_the_turn_is_told_too_late(evaluated: Evaluated, tokenizer: Tokenizer) -> None:
@@ -120,33 +122,30 @@ def test_what_is_said_after_a_recording_counts(evaluated: Evaluated, tokenizer: 
     assert (cut_off["said_once"], heard_out["said_once"]) == (1.0, 0.0)
 
 
-def lost(evaluated: Evaluated, habits: Habits, **given: Any) -> dict[str, float]:
-    """The figures that a habit changes, with what is left of them."""
-    found = shares(evaluated(habits, **given)[RIGHT])
-    return {name: found[name] for name in PERFECT if found[name] != PERFECT[name]}
-
-
-def test_who_says_it_twice_loses_said_once(evaluated: Evaluated) -> None:
-    assert lost(evaluated, Habits(n_times=2)) == {"said_once": 0.0, "words_repeated": 1.0}
+@pytest.mark.parametrize(
+    ("habit", "lost"),
+    [
+        ({"n_times": 2}, {"said_once": 0.0, "words_repeated": 1.0}),
+        ({"before": "seven"}, {"said_once": 0.0, "right_first": 0.0, "said_another": 1.0, "words_inserted": 0.25}),
+        ({"after": "seven"}, {"said_once": 0.0, "said_another": 1.0, "words_inserted": 0.25}),
+        ({"early": "seven"}, {"right_first": 0.0, "answered_early": 1.0}),
+        ({"early": "well"}, {}),
+        ({"before": "well"}, {"words_inserted": 0.25}),
+        ({"skips": 1}, {"words_in_order": 0.75}),
+    ],
+    ids=lambda each: "-".join(map(str, each)),
+)
+def test_each_habit_loses_its_figures_alone(
+    evaluated: Evaluated, tokenizer: Tokenizer, habit: dict[str, Any], lost: dict[str, float]
+) -> None:
+    given = {name: tokenizer.encode(each) if isinstance(each, str) else each for name, each in habit.items()}
+    assert shares(evaluated(Habits(**given))[RIGHT]) == PERFECT | lost
 
 
 def test_who_is_late_loses_time_alone(evaluated: Evaluated) -> None:
     in_time, late = (evaluated(Habits(wait_frames=n))[RIGHT] for n in (0, 25))
     assert shares(late) == PERFECT
     assert late["key_word_s"] == pytest.approx(in_time["key_word_s"] + 2.0)
-
-
-def test_who_says_another_number_first_loses_right_first_and_that_it_is_the_only_one(
-    evaluated: Evaluated, tokenizer: Tokenizer
-) -> None:
-    other = tokenizer.encode("seven")
-    assert lost(evaluated, Habits(before=other)) == {
-        "said_once": 0.0,
-        "right_first": 0.0,
-        "said_another": 1.0,
-        "words_inserted": 0.25,
-    }
-    assert lost(evaluated, Habits(after=other)) == {"said_once": 0.0, "said_another": 1.0, "words_inserted": 0.25}
 
 
 def test_a_number_that_the_oracle_says_after_its_answer_is_another_answer_before_it(
@@ -157,23 +156,13 @@ def test_a_number_that_the_oracle_says_after_its_answer_is_another_answer_before
     assert [(each["said_once"], each["right_first"]) for each in found] == [(1.0, 1.0), (0.0, 0.0)]
 
 
-def test_who_answers_before_the_question_has_ended_is_not_right_first(
-    evaluated: Evaluated, tokenizer: Tokenizer
-) -> None:
-    assert lost(evaluated, Habits(early=tokenizer.encode("seven"))) == {"right_first": 0.0, "answered_early": 1.0}
-    found = evaluated(Habits(early=tokenizer.encode("well")))
-    assert shares(found[RIGHT]) == PERFECT
-
-
 def test_what_is_heard_is_compared_with_the_models_text(
     evaluated: Evaluated, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rows = evaluated(Habits())
     assert (rows[RIGHT]["heard_word_errors"], rows[NONE]["heard_word_errors"]) == (0.0, None)
     assert "little to do with" not in (tmp_path / "out" / "report.md").read_text()
-    monkeypatch.setitem(
-        globals(), "hear_with", lambda tokenizer, sound: ["it", "is", "w"]
-    )  # it says "it is five clips"
+    monkeypatch.setitem(globals(), "hear_with", lambda *_: ["it", "is", "w"])  # it says "it is five clips"
     assert evaluated(Habits())[RIGHT]["heard_word_errors"] == 0.5
     monkeypatch.setitem(globals(), "hear_with", lambda tokenizer, sound: ["w"])
     assert evaluated(Habits())[RIGHT]["heard_word_errors"] == 1.0
@@ -194,23 +183,6 @@ def test_right_first_is_of_answers_alone_beside_which_another_could_be_told(
     assert found["right_first"] == 0.0
 
 
-def test_who_says_more_words_loses_nothing_but_them(evaluated: Evaluated, tokenizer: Tokenizer) -> None:
-    assert lost(evaluated, Habits(before=tokenizer.encode("well"))) == {"words_inserted": 0.25}
-    assert lost(evaluated, Habits(skips=1)) == {"words_in_order": 0.75}
-
-
-def test_who_answers_in_the_wrong_turn_is_said_to_say_it_anywhere(evaluated: Evaluated, tokenizer: Tokenizer) -> None:
-    rows = [recall_row(number, "five clips", tokenizer, asked_again=True) for number in (1, 2)]
-    found = evaluated(Habits(is_a_turn_late=True), rows)
-    assert {name: found[RIGHT][name] for name in ("said_once", "right_first", "said", "said_anywhere", "silent")} == {
-        "said_once": 0.0,
-        "right_first": 0.0,
-        "said": 0.0,
-        "said_anywhere": 1.0,
-        "silent": 1.0,
-    }
-
-
 def test_the_old_rule_stands_beside_on_the_same_words_with_what_it_hid(
     evaluated: Evaluated, tokenizer: Tokenizer, tmp_path: Path
 ) -> None:
@@ -220,16 +192,10 @@ def test_the_old_rule_stands_beside_on_the_same_words_with_what_it_hid(
     assert "2 said more often than its oracle says it" in (tmp_path / "out" / "report.md").read_text()
     rows = [recall_row(number, "five clips", tokenizer, asked_again=True) for number in (1, 2)]
     late = evaluated(Habits(is_a_turn_late=True), rows)[RIGHT]
-    assert (late["old_said"], late["said"], late["recorded_old_said_too_often"]) == (1.0, 0.0, 1.0)
+    assert [late[name] for name in ("said_once", "right_first", "said")] == [0.0, 0.0, 0.0]
+    assert (late["said_anywhere"], late["silent"]) == (1.0, 1.0)
+    assert (late["old_said"], late["recorded_old_said_too_often"]) == (1.0, 1.0)
     assert "2 said in a later turn only" in (tmp_path / "out" / "report.md").read_text()
-
-
-def test_each_turn_is_judged_and_what_comes_after_a_cut(evaluated: Evaluated, tokenizer: Tokenizer) -> None:
-    rows = [recall_row(1, "five clips", tokenizer, asked_again=True), recall_row(2, "six clips", tokenizer, cut=True)]
-    found = evaluated(Habits(), rows)
-    assert shares(found[RIGHT]) == PERFECT
-    assert (found[RIGHT]["n"], found["right", 0.32, None, AGAIN]["n"]) == (2, 1)
-    assert found["right", 0.32, None, AGAIN]["said_once"] == 1.0
 
 
 def test_a_dialogue_that_was_cut_off_and_not_answered_again_has_nothing_to_judge(tokenizer: Tokenizer) -> None:
@@ -237,11 +203,6 @@ def test_a_dialogue_that_was_cut_off_and_not_answered_again_has_nothing_to_judge
     once = replace(row.a, answer_mask=row.a.answer_mask & (np.arange(row.n_frames) < AGAIN_FRAME))
     forms = {form: find_turns([replace(row, form=form, a=once)], tokenizer) for form in ("plain", "interruption")}
     assert [len(found) for found in forms.values()] == [1, 0]
-
-
-def test_the_recordings_own_score_stands_beside_each_figure(evaluated: Evaluated) -> None:
-    found = evaluated(Habits())[RIGHT]
-    assert {name: found[f"recorded_{name}"] for name in PERFECT} == PERFECT | {"words_inserted": 0.25}  # its lead
 
 
 def test_a_wrong_oracle_is_followed_and_a_correction_counted_from_the_third_word(
@@ -260,29 +221,16 @@ def test_a_wrong_oracle_is_followed_and_a_correction_counted_from_the_third_word
     assert item["correction_s"] == pytest.approx(third_s + 0.08)
 
 
-def test_answers_that_stand_in_the_question_are_apart(evaluated: Evaluated, tokenizer: Tokenizer) -> None:
-    rows = [recall_row(1, "five clips", tokenizer, question="is it five or six"), recall_row(2, "six clips", tokenizer)]
-    found = evaluated(Habits(), rows)
-    assert [found["right", 0.32, None, group]["n"] for group in (NEW, "answer in the question")] == [1, 1]
-
-
 def test_channels_and_other_voices_are_rows_of_their_own(
     evaluated: Evaluated, tokenizer: Tokenizer, tmp_path: Path
 ) -> None:
     rows = [recall_row(1, "five clips", tokenizer), recall_row(2, "six clips", tokenizer)]
-    others = [
-        recall_row(1, "five clips", tokenizer),
-        recall_row(2, "seven clips", tokenizer),
-    ]  # other words: not that one
+    others = [rows[0], recall_row(2, "seven clips", tokenizer)]  # other words: not that one
     voices = write_recall_rows(tmp_path / "voices", others, tokenizer)
     found = evaluated(Habits(), rows, {"channels": ["recoded", "noise-5-db"]}, voices=voices)
     by_channel = {key[2]: row for key, row in found.items() if key[0] == "right"}
-    assert {name: row["n"] for name, row in by_channel.items()} == {
-        None: 2,
-        "recoded": 2,
-        "noise-5-db": 2,
-        "other voices": 1,
-    }
+    n_by_channel = {name: row["n"] for name, row in by_channel.items()}
+    assert n_by_channel == {None: 2, "recoded": 2, "noise-5-db": 2, "other voices": 1}
     assert by_channel[None]["said"] == by_channel["other voices"]["said"] == 1.0
     assert by_channel["noise-5-db"]["silent"] == 0.0, "the double hears nobody speak there, and answers"
     assert read_figures(str(tmp_path / "out"))["n_without_other_voices"] == 1
@@ -298,26 +246,30 @@ def test_the_folder_has_report_plots_sound_and_costs(evaluated: Evaluated, tmp_p
     assert (out / "plots" / "delays.png").read_bytes().startswith(b"\x89PNG")
     report = (out / "report.md").read_text()
     assert "100% [34%, 100%] r 100%" in report
-    assert all(
-        word in report for word in ("right, 0.1 s", "none", "corrected, 0.32 s", "mine-1-v0", "plots/delays.png")
-    )
-    assert {each.name for each in (out / "sound").iterdir()} == {
-        "mine-1-v0-right-0.32-s.wav",
-        "mine-1-v0-none.wav",
-        "mine-1-v0-wrong-0.32-s.wav",
-        "mine-1-v0-corrected-0.32-s.wav",
-    }
+    words = ("right, 0.1 s", "none", "corrected, 0.32 s", "mine-1-v0", "plots/delays.png")
+    assert all(word in report for word in words)
+    sounds = {each.name for each in (out / "sound").iterdir()}
+    assert sounds == {f"mine-1-v0-{each}.wav" for each in ("right-0.32-s", "none", "wrong-0.32-s", "corrected-0.32-s")}
 
 
-def test_shares_for_the_card_are_those_of_new_answers_as_recorded(evaluated: Evaluated, tokenizer: Tokenizer) -> None:
-    rows = [recall_row(1, "five clips", tokenizer, asked_again=True), recall_row(2, "six clips", tokenizer)]
-    found = list_free_shares(list(evaluated(Habits(), rows, {"channels": ["recoded"]}).values()))
-    told = {each.name: (each.n, each.of) for each in found}
+def test_each_turn_is_judged_and_what_comes_after_a_cut_and_new_answers_as_recorded_are_for_the_card(
+    evaluated: Evaluated, tokenizer: Tokenizer
+) -> None:
+    rows = [recall_row(1, "five clips", tokenizer, asked_again=True), recall_row(2, "six clips", tokenizer, cut=True)]
+    found = evaluated(Habits(), rows, {"channels": ["recoded"]})
+    assert shares(found[RIGHT]) == PERFECT
+    assert (found[RIGHT]["n"], found["right", 0.32, None, AGAIN]["n"]) == (2, 1)
+    assert found["right", 0.32, None, AGAIN]["said_once"] == 1.0
+    listed = list_free_shares(list(found.values()))
+    told = {each.name: (each.n, each.of) for each in listed}
     assert told["said once, right oracle after 0.32 s, answer not in the question"] == (2, 2)
     assert told["said once, none oracle, answer not in the question"] == (0, 2)
-    assert {(each.measure, each.oracle) for each in found} == {
-        *((measure, oracle) for measure in ("said_once", "right_first", "said") for oracle in ("right", "none")),
-        *(("heard", oracle) for oracle in ("right", "none")),
+    assert {(each.measure, each.oracle) for each in listed} == {
+        *(
+            (measure, oracle)
+            for measure in ("said_once", "right_first", "said", "heard")
+            for oracle in ("right", "none")
+        ),
         ("said", "wrong"),
         ("said_stranger", "wrong"),
         ("said_at_last", "corrected"),

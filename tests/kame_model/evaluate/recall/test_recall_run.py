@@ -23,6 +23,7 @@ from kame_model.evaluate.recall.turns import find_turns
 from kame_model.evaluate.report.folder import read_figures
 from kame_model.text.tokenizer import Tokenizer
 from tests.support.front_ends import tiny_front_end
+from tests.support.known import known
 from tests.support.recall_rows import recall_row, write_recall_rows
 
 pytestmark = pytest.mark.full
@@ -91,8 +92,7 @@ def test_figures_are_recorded_in_the_checkpoint_where_that_is_wished(
     assert load_checkpoint(folder).facts == checkpoint.facts
     (row,) = json.loads(done.stdout)
     assert CliRunner().invoke(app, [*typed, "--record"]).exit_code == 0
-    facts = load_checkpoint(folder).facts
-    assert facts is not None
+    facts = known(load_checkpoint(folder).facts)
     assert {(each.measure, each.delay_s, each.of) for each in facts.free_running} == {
         (measure, 0.1, row["n"]) for measure in ("said_once", "right_first", "said")
     }

@@ -14,14 +14,6 @@ from kame_model.evaluate.report.table import make_table
 RUN = {"seed": 0, "weights": "abc"}
 
 
-def test_items_that_were_finished_are_found_again(tmp_path: Path) -> None:
-    EvaluationFolder(str(tmp_path), RUN).keep("tandem/q1", {"said": "sechs – 6 \ud800"})
-    again = EvaluationFolder(str(tmp_path), dict(reversed(RUN.items())))
-    assert "tandem/q1" in again
-    assert "tandem/q2" not in again
-    assert again["tandem/q1"]["said"] == "sechs – 6 \ud800"
-
-
 @pytest.mark.parametrize("n_bytes", range(1, 30, 4))
 def test_a_line_that_a_kill_cut_is_run_again(tmp_path: Path, n_bytes: int) -> None:
     first = EvaluationFolder(str(tmp_path), RUN)
@@ -69,11 +61,6 @@ def test_items_of_an_earlier_version_go_on_or_are_refused(tmp_path: Path) -> Non
     assert "q1" in EvaluationFolder(str(tmp_path), RUN)
     with pytest.raises(ConfigError, match="older version of kame"):
         EvaluationFolder(str(tmp_path), {**RUN, "seed": 1}, replaceable={"seed"})
-
-
-def test_a_folder_in_which_nothing_was_kept_is_not_made(tmp_path: Path) -> None:
-    EvaluationFolder(str(tmp_path / "out"), RUN)
-    assert not (tmp_path / "out").exists()
 
 
 def test_a_report_over_evaluations_does_not_take_the_place_of_one(tmp_path: Path) -> None:
