@@ -10,7 +10,6 @@ from backends.aligner.synthesiser import SynthesiserOptions
 from backends.aligner.whisperx import WhisperXOptions
 from backends.options import split_list, split_paths
 from backends.registry import ENTRIES, BackendEntry
-from backends.tts.openai_speech import OpenAISpeech
 from backends.workers.environments import ENVIRONMENTS, REQUIREMENTS, get_environment
 from data_schemas.errors import ConfigError
 
@@ -43,12 +42,6 @@ def test_options_are_plain_strict_and_explained(entry: BackendEntry) -> None:
     kinds = {kind["type"] for kind in model.model_json_schema()["properties"].values()}
     assert kinds <= {"string", "integer", "number", "boolean"}
     assert [name for name in model.model_fields if "key" in name and not name.endswith("_env")] == []
-
-
-def test_options_reach_the_back_end() -> None:
-    built = registry.build("tts", "openai", SPEAKING)
-    assert isinstance(built, OpenAISpeech)
-    assert [voice.name for voice in built.voices()] == ["a", "b"]
 
 
 @pytest.mark.parametrize(

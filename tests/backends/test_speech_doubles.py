@@ -4,8 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from backends.aligner.double import DoubleAligner
-from backends.aligner.protocol import AlignmentRefused
-from backends.tts.double import BURST_S, GAP_S, DoubleTts
+from backends.tts.double import DoubleTts
 
 WORDS = st.lists(st.sampled_from(["two", "apples", "and", "don't", "DNA", "cost", "A", "lot"]), min_size=1, max_size=30)
 
@@ -22,17 +21,3 @@ def test_every_word_lies_exactly_where_the_aligner_says(words: list[str], speed:
         assert abs(sound[start + 200 : end - 200]).max() > 0.25
         silent[start:end] = False
     assert not sound[silent].any()
-
-
-def test_at_speed_one_times_follow_from_the_constants() -> None:
-    sound = DoubleTts().synthesise("one two three", "double_a", 1.0).samples
-    timings = DoubleAligner().align(sound, 24_000, ["one", "two", "three"])
-    assert [timing.start_s for timing in timings] == pytest.approx([0, BURST_S + GAP_S, 2 * (BURST_S + GAP_S)])
-    assert timings[-1].end_s * 24_000 == len(sound)
-
-
-@given(words=WORDS, surplus=st.integers(1, 5))
-def test_other_numbers_of_words_are_refused(words: list[str], surplus: int) -> None:
-    sound = DoubleTts().synthesise(" ".join(words), "double_a", 1.0).samples
-    with pytest.raises(AlignmentRefused):
-        DoubleAligner().align(sound, 24_000, words + ["more"] * surplus)

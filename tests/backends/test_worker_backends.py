@@ -1,7 +1,4 @@
-"""Our sides of the engines in worker environments, each before a stand-in for its engine in a real process.
-
-The engines themselves are tested by `make test-workers` (tests/workers/).
-"""
+"""Our sides of the engines in worker environments, with stand-ins in real processes (the engines: tests/workers/)."""
 
 import sys
 from collections.abc import Callable, Iterator
@@ -90,7 +87,7 @@ def model(**described: Any) -> dict[str, Any]:
     return {"voices": {}, "files": FILES, "licence": "", **MANNERS, **described}
 
 
-def test_coqui_speaks_at_our_rate_seeded_by_what_is_said(stand_in: StandIn) -> None:
+def test_coqui_speaks_at_our_rate_seeded_by_what_is_said_and_by_the_take(stand_in: StandIn) -> None:
     stand_in(model(voices={"p1": "x", "p2": "y"}, licence="MIT"))
     tts = Coqui(COQUI)
     assert [(voice.name, voice.licence) for voice in tts.voices()] == [("p1", "MIT"), ("p2", "MIT")]
@@ -101,27 +98,16 @@ def test_coqui_speaks_at_our_rate_seeded_by_what_is_said(stand_in: StandIn) -> N
     assert len(tts.synthesise("yes", "p2", 2.0).samples) == 12_000
     with pytest.raises(TakeRefused, match="nothing but silence"):
         tts.synthesise("hush", "p1", 1.0)
-
-
-def test_another_take_of_coqui_is_seeded_otherwise(stand_in: StandIn) -> None:
-    stand_in(model())
-    tts = Coqui(COQUI)
-    takes = [tts.synthesise("yes", "model", 1.0, take).samples[0] for take in range(4)]
-    assert len(set(takes)) > 1
-    assert takes == [tts.synthesise("yes", "model", 1.0, take).samples[0] for take in range(4)]
-
-
-@pytest.mark.parametrize("manners", [(True, 250), (False, None)])
-def test_coqui_tells_what_its_model_can(stand_in: StandIn, manners: tuple[bool, int | None]) -> None:
-    stand_in(model(has_speed=manners[0], max_chars=manners[1]))
-    tts = Coqui(COQUI)
-    assert (tts.has_speed, tts.max_chars) == manners
+    takes = [[tts.synthesise("yes", "p1", 1.0, take).samples[0] for take in range(4)] for _ in "ab"]
+    assert takes[0] == takes[1]
+    assert len(set(takes[0])) > 1
 
 
 def test_a_text_on_which_coqui_fails_is_refused_and_a_long_one_is_said_in_pieces(stand_in: StandIn) -> None:
     long_text = " ".join(["Seven green apples, and four pears."] * 20)
-    stand_in(model(max_chars=250))
+    stand_in(model(has_speed=False, max_chars=250))
     tts = Coqui(COQUI)
+    assert (tts.has_speed, tts.max_chars) == (False, 250)
     with pytest.raises(TakeRefused, match="AssertionError: a maximum of 400 tokens"):
         tts.synthesise(long_text, "model", 1.0)
     n_pieces = len(list(cut(long_text, 250)))
@@ -132,6 +118,7 @@ def test_a_text_on_which_coqui_fails_is_refused_and_a_long_one_is_said_in_pieces
 def test_coquis_digest_follows_files_and_language_not_places(stand_in: StandIn) -> None:
     stand_in(model())
     first = Coqui(COQUI)
+    assert (first.has_speed, first.max_chars) == (True, None)
     assert [(voice.name, voice.licence) for voice in first.voices()] == [("model", "unknown")]
     moved = Coqui(CoquiOptions(model_path="/x", config_path="/y", device="cuda"))
     assert moved.digest == first.digest
@@ -181,13 +168,9 @@ def test_whisperx_gives_a_time_a_word_or_refuses(stand_in: StandIn) -> None:
     assert aligner.digest != WhisperXAligner(WhisperXOptions(language="en")).digest
 
 
-def test_whisper_hears_at_16_khz(stand_in: StandIn) -> None:
+def test_whisper_hears_at_16_khz_and_what_it_fails_on_alone_is_refused(stand_in: StandIn) -> None:
     stand_in()
     assert Whisper(WhisperOptions()).transcribe(np.zeros(24_000, dtype=np.float32), 24_000) == "16000 samples, tiny.en"
-
-
-def test_what_whisper_fails_on_alone_is_refused(stand_in: StandIn) -> None:
-    stand_in()
     with pytest.raises(HearingRefused, match="no features"):
         Whisper(WhisperOptions()).transcribe(np.zeros(0, dtype=np.float32), 24_000)
 

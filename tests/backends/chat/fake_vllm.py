@@ -16,10 +16,7 @@ N_UNHEALTHY = 2
 def script_in(folder: Path, *, broken: bool = False, stubborn: bool = False) -> Path:
     """An executable `vllm` in a folder; it notes what it was asked and its processes in `started.json` there.
 
-    Args:
-        folder: where it is put.
-        broken: says why on its log, and ends at once.
-        stubborn: does not listen to SIGTERM.
+    A broken one says why on its log and ends at once; a stubborn one does not listen to SIGTERM.
     """
     path = folder / "vllm"
     call = f"main({str(folder / 'started.json')!r}, broken={broken}, stubborn={stubborn})"

@@ -1,4 +1,4 @@
-"""Batches: many payloads in one file, answered late, stored under the same keys, and never handed in twice."""
+"""Batches: many payloads in one file, answered late, stored under the same keys, never handed in twice; their sizes."""
 
 import asyncio
 import os
@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from filelock import FileLock
 
-from backends.chat.batch import BatchStore
+from backends.chat.batch import BatchRoom, BatchStore
 from backends.chat.budget import list_spending, set_run_id
 from backends.chat.cache import ReplyCache
 from backends.chat.client import OpenAIChatClient, ask_all
@@ -19,8 +19,8 @@ from backends.chat.double import make_answer
 from backends.chat.protocol import ChatReply
 from data_schemas.config import BudgetConfig, ChatConfig
 from data_schemas.errors import BackendError, BudgetError, ConfigError, RequestError, StoreError
-from tests.backends.chat.chatting import asking, batch_config, endpoint_at, n_lines, numbered, use
-from tests.support.chat_server import MODEL, Behaviour, served
+from tests.backends.chat.chatting import QUICK, asking, batch_config, endpoint_at, n_lines, numbered, use
+from tests.support.chat_server import MODEL, Behaviour, ChatServer, served
 
 pytestmark = pytest.mark.full
 
@@ -40,23 +40,19 @@ use(endpoint_at(sys.argv[1]), Path(sys.argv[2]), asking(numbered(10)), batch_con
 """
 
 
-def test_many_requests_are_one_batch_and_come_back_in_their_order(tmp_path: Path) -> None:
-    payloads = [{**payload, "seed": 3} for payload in numbered(30)]
+def test_many_requests_are_one_batch_come_back_in_their_order_and_are_found_by_either_transport(tmp_path: Path) -> None:
+    payloads = [{**payload, "seed": 3} for payload in numbered(31)]
+    config = batch_config(tmp_path)
     with served(Behaviour()) as (root, server):
-        replies = use(endpoint_at(root), tmp_path, asking(payloads), batch_config(tmp_path))
-        assert n_lines(server) == 30
+        replies = use(endpoint_at(root), tmp_path, asking(payloads[:30]), config)
+        assert (n_lines(server), len(server.batches.batches)) == (30, 1)
+        direct = config.model_copy(update={"transport": "direct"})
+        again = use(endpoint_at(root), tmp_path, asking(payloads), direct)
+        assert [reply.from_cache for reply in again] == [True] * 30 + [False]
+        assert n_lines(server) == 31
     for payload, reply in zip(numbered(30), replies, strict=True):
         assert reply.text == make_answer({"model": MODEL, **payload})  # the seed was dropped on the way
         assert not reply.from_cache
-
-
-def test_answers_are_found_by_either_transport(tmp_path: Path) -> None:
-    with served(Behaviour()) as (root, server):
-        use(endpoint_at(root), tmp_path, asking(numbered(5)), batch_config(tmp_path))
-        direct = batch_config(tmp_path).model_copy(update={"transport": "direct"})
-        replies = use(endpoint_at(root), tmp_path, asking(numbered(6)), direct)
-        assert [reply.from_cache for reply in replies] == [True] * 5 + [False]
-        assert n_lines(server) == 6
 
 
 def test_lines_that_fail_go_into_the_next_batch(tmp_path: Path) -> None:
@@ -106,16 +102,17 @@ def test_a_line_that_cannot_be_read_is_asked_again_and_breaks_no_later_run(tmp_p
     assert all(isinstance(reply, ChatReply) for reply in second)
 
 
-def test_a_refused_batch_stops_the_run_with_its_reason(tmp_path: Path) -> None:
-    with served(Behaviour(batch_status="failed")) as (root, _), pytest.raises(BackendError) as caught:
-        use(endpoint_at(root), tmp_path, asking(numbered(3)), batch_config(tmp_path))
-    assert "refused batch batch-" in str(caught.value)
-    assert "the model does not exist" in str(caught.value)
-
-
-def test_a_wrong_key_stops_the_run(tmp_path: Path) -> None:
-    with served(Behaviour(key="sk-right")) as (root, _), pytest.raises(BackendError, match="refuses our key"):
-        use(endpoint_at(root), tmp_path, asking(numbered(3)), batch_config(tmp_path))
+@pytest.mark.parametrize(
+    ("behaviour", "reason"),
+    [
+        (Behaviour(batch_status="failed"), "(?s)refused batch batch-.*the model does not exist"),
+        (Behaviour(batch_status="full"), "enqueued.*run again"),  # a queue that never empties
+        (Behaviour(key="sk-right"), "refuses our key"),
+    ],
+)
+def test_a_refusal_of_batches_stops_the_run_with_its_reason(behaviour: Behaviour, reason: str, tmp_path: Path) -> None:
+    with served(behaviour) as (root, _), pytest.raises(BackendError, match=reason):
+        use(endpoint_at(root), tmp_path, asking(numbered(3)), batch_config(tmp_path, max_attempts=2))
 
 
 def test_a_provider_without_batches_is_told_up_front(tmp_path: Path) -> None:
@@ -259,3 +256,76 @@ def test_batches_of_earlier_runs_are_brought_in_whoever_asks(tmp_path: Path) -> 
         assert cached() == []
         use(endpoint_at(root), tmp_path, ask_for_another, batch_config(tmp_path))
         assert n_lines(server) == 2
+
+
+async def settled() -> None:
+    """Lets all that can go on do so."""
+    for _ in range(5):
+        await asyncio.sleep(0)
+
+
+async def test_a_refused_batch_waits_for_the_end_of_one_that_was_taken() -> None:
+    room, under_way = BatchRoom(100, 3, QUICK), {"taken", "refused too"}
+    waiting = asyncio.create_task(room.wait(50, under_way, "lab"))
+    await settled()
+    under_way.remove("refused too")
+    room.notify_change()
+    await settled()
+    assert not waiting.done()  # nothing has left the queue
+    under_way.remove("taken")
+    room.record_success()
+    await waiting
+    assert room.n_most == 100
+
+
+async def test_it_waits_for_none_that_was_refused_as_well() -> None:
+    room, under_way = BatchRoom(100, 3, QUICK), {"refused too"}
+    waiting = asyncio.create_task(room.wait(50, under_way, "lab"))
+    await settled()
+    assert not waiting.done()
+    under_way.clear()
+    room.notify_change()
+    await settled()
+    assert waiting.done()
+    await waiting
+    assert room.n_most == 100  # others were refused with it, so its own size need not be at fault
+
+
+def test_alone_it_is_halved_until_one_passes_and_grows_again() -> None:
+    async def work() -> list[int]:
+        room, sizes = BatchRoom(20, 3, QUICK), []
+        for _ in range(3):
+            await room.wait(room.n_most, (), "lab")
+            sizes.append(room.n_most)
+        for _ in range(4):
+            room.record_success()
+            sizes.append(room.n_most)
+        return sizes
+
+    assert asyncio.run(work()) == [10, 5, 2, 4, 8, 16, 20]
+
+
+def sizes(server: ChatServer) -> list[int]:
+    """Requests of each batch."""
+    made = server.batches.batches.values()
+    return sorted(server.batches.files[batch["input_file_id"]].count("\n") for batch in made)
+
+
+def test_batches_are_no_larger_than_the_provider_takes(tmp_path: Path) -> None:
+    with served(Behaviour()) as (root, server):
+        config = batch_config(tmp_path, "batch_max_requests: 7\n")
+        use(endpoint_at(root), tmp_path, asking(numbered(20)), config)
+        assert sizes(server) == [6, 7, 7]
+        config = batch_config(tmp_path, "batch_max_bytes: 1000\n")
+        use(endpoint_at(root), tmp_path, asking(numbered(20, first=20)), config)
+        inputs = {batch["input_file_id"] for batch in server.batches.batches.values()}
+        assert 3 + 3 < len(inputs) < 3 + 20
+        assert all(len(server.batches.files[each]) <= 2000 for each in inputs)
+
+
+def test_a_full_queue_at_the_provider_is_waited_for_with_smaller_batches(tmp_path: Path) -> None:
+    with served(Behaviour(max_enqueued=6)) as (root, server):
+        replies = use(endpoint_at(root), tmp_path, asking(numbered(20)), batch_config(tmp_path))
+        assert all(isinstance(reply, ChatReply) for reply in replies)
+        assert n_lines(server) == 20  # each paid for once
+        assert max(sizes(server)) == 20

@@ -1,8 +1,7 @@
-"""What a run spends, and the budget that stops it: cleanly, and so that it can go on."""
+"""What a run spends, the budget that stops it so that it can go on, and which model really answered."""
 
+import logging
 import re
-import sqlite3
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +10,11 @@ import pytest
 from backends.chat.budget import RUN_ENV, ChatUsage, ModelSpending, compute_usd, list_spending, set_run_id
 from backends.chat.cache import ReplyCache
 from backends.chat.client import OpenAIChatClient, ask_all
+from backends.chat.model_names import NOT_TOLD
 from backends.chat.protocol import ChatReply
 from data_schemas.config import BudgetConfig, ChatConfig, PriceConfig
 from data_schemas.errors import BudgetError, ConfigError
-from tests.backends.chat.chatting import asking, endpoint_at, numbered, use
+from tests.backends.chat.chatting import asking, batch_config, endpoint_at, numbered, use
 from tests.support.chat_server import MODEL, Behaviour, served
 
 pytestmark = pytest.mark.full
@@ -55,14 +55,6 @@ def test_it_stops_below_the_budget_and_goes_on_in_the_next_run(tmp_path: Path) -
         assert server.counts.as_json()["n_answered_twice"] == 0
 
 
-def test_what_is_in_flight_when_it_stops_comes_and_is_kept(tmp_path: Path) -> None:
-    behaviour = Behaviour(first_token_s=0.05)
-    with served(behaviour) as (root, server), pytest.raises(BudgetError):
-        use(endpoint_at(root), tmp_path, asking(PAYLOADS), CONFIG, BudgetConfig(tokens=300))
-    with ReplyCache(tmp_path / "replies.sqlite") as cache:
-        assert len(cache) == server.counts.as_json()["n_answered"] > 0
-
-
 def test_dollars_are_counted_by_the_price(tmp_path: Path) -> None:
     with served(Behaviour()) as (root, _), set_run_id("mine"), pytest.raises(BudgetError, match=r"0\.002 US dollars"):
         use(endpoint_at(root), tmp_path, asking(PAYLOADS), CONFIG, BudgetConfig(usd=0.002))
@@ -89,13 +81,6 @@ def test_a_budget_in_dollars_without_a_price_is_told_up_front(tmp_path: Path) ->
         assert server.counts.bodies == []
 
 
-def test_without_a_price_what_was_spent_is_unknown_and_not_nothing(tmp_path: Path) -> None:
-    with served(Behaviour()) as (root, _), set_run_id("free"):
-        use(endpoint_at(root), tmp_path, asking(PAYLOADS[:2]), ChatConfig(engine="openai"))
-    (model,) = spent_by(tmp_path, "free")
-    assert (model.n_requests, model.usd) == (2, None)
-
-
 def test_stored_answers_cost_nothing(tmp_path: Path) -> None:
     async def tokens(client: OpenAIChatClient) -> int:
         await ask_all(client, PAYLOADS[:5])
@@ -118,9 +103,12 @@ def test_what_a_server_does_not_tell_counts_by_its_estimate(behaviour: Behaviour
     assert 400 < model.n_tokens_in + model.n_tokens_out <= 500
 
 
-def test_the_stop_tells_what_is_spent_in_the_end_and_what_the_next_one_needs(tmp_path: Path) -> None:
-    with served(Behaviour(first_token_s=0.02)) as (root, _), set_run_id("told"), pytest.raises(BudgetError) as caught:
+def test_what_is_in_flight_at_the_stop_is_kept_and_counted_in_what_the_stop_tells(tmp_path: Path) -> None:
+    behaviour = Behaviour(first_token_s=0.05)
+    with served(behaviour) as (root, server), set_run_id("told"), pytest.raises(BudgetError) as caught:
         use(endpoint_at(root), tmp_path, asking(PAYLOADS), CONFIG, BudgetConfig(tokens=300))
+    with ReplyCache(tmp_path / "replies.sqlite") as cache:
+        assert len(cache) == server.counts.as_json()["n_answered"] > 0
     (model,) = spent_by(tmp_path, "told")
     used = model.n_tokens_in + model.n_tokens_out
     assert f"{used} tokens are spent, the next one may take 31 tokens." in str(caught.value)
@@ -140,23 +128,16 @@ def test_a_budget_below_one_request_says_how_far_to_raise_it(budget: BudgetConfi
     assert server.counts.bodies == []
 
 
-def test_runs_without_a_name_are_not_those_of_an_earlier_process(tmp_path: Path) -> None:
+def test_a_run_without_a_name_is_of_its_process_and_without_a_price_costs_nobody_knows_what(
+    tmp_path: Path,
+) -> None:
     with served(Behaviour()) as (root, _):
-        use(endpoint_at(root), tmp_path, asking(PAYLOADS[:1]), CONFIG)
+        use(endpoint_at(root), tmp_path, asking(PAYLOADS[:2]), ChatConfig(engine="openai"))
     with ReplyCache(tmp_path / "replies.sqlite") as cache:
         ((run,),) = cache.run("SELECT run FROM spending")
     assert re.fullmatch(r"unnamed-[0-9a-f]{12}", run)
-
-
-def test_a_cache_of_before_budgets_is_read(tmp_path: Path) -> None:
-    with closing(sqlite3.connect(tmp_path / "replies.sqlite")) as connection:
-        connection.execute(
-            "CREATE TABLE replies (key TEXT PRIMARY KEY, text TEXT NOT NULL, n_tokens_in INTEGER NOT NULL, "
-            "n_tokens_cached INTEGER NOT NULL, n_tokens_out INTEGER NOT NULL, endpoint TEXT NOT NULL, "
-            "model TEXT NOT NULL) WITHOUT ROWID"
-        )
-        connection.execute("PRAGMA user_version = 1")
-    assert spent_by(tmp_path, "any") == []
+    (model,) = spent_by(tmp_path, run)
+    assert (model.n_requests, model.usd) == (2, None)
 
 
 @pytest.mark.parametrize(("tells", "n_cached"), [(True, 0), (False, None)])
@@ -176,3 +157,42 @@ def test_cached_tokens_that_nobody_told_are_unknown_in_the_counts(
 async def asking_for_usage(client: OpenAIChatClient) -> ChatUsage:
     await ask_all(client, PAYLOADS)
     return client.usage
+
+
+def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [each.getMessage() for each in caplog.records if each.levelno >= logging.WARNING]
+
+
+@pytest.mark.parametrize("transport", ["direct", "batch"])
+def test_the_model_that_answered_is_kept_summed_and_warned_of(
+    transport: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    config = batch_config(tmp_path).model_copy(update={"transport": transport})
+    with served(Behaviour(answers_as="smaller-model")) as (root, _), set_run_id("mine"):
+        fresh, again = (use(endpoint_at(root), tmp_path, asking(numbered(n)), config) for n in (3, 4))
+    assert {(each.answered_by, each.system_fingerprint) for each in [*fresh, *again]} == {("smaller-model", "fp_1")}
+    assert [each.from_cache for each in again] == [True] * 3 + [False]
+    (model,) = spent_by(tmp_path, "mine")
+    assert (model.model, model.answered_by, model.system_fingerprints) == (MODEL, {"smaller-model": 4}, {"fp_1": 4})
+    told = f"The chat endpoint 'test' was asked for model '{MODEL}', but 'smaller-model' answered."
+    assert [told in each for each in warnings(caplog)] == [True, True]  # once for each client, not for each answer
+
+
+@pytest.mark.parametrize("answers_as", ["", f"{MODEL}-2025-04-14", f"lab/{MODEL}"])
+def test_the_model_that_was_asked_is_no_news(answers_as: str, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with served(Behaviour(answers_as=answers_as)) as (root, _), set_run_id("mine"):
+        use(endpoint_at(root), tmp_path, asking(numbered(3)), CONFIG)
+    (model,) = spent_by(tmp_path, "mine")
+    assert model.answered_by == {answers_as or MODEL: 3}
+    assert model.system_fingerprints == {"fp_1" if answers_as else NOT_TOLD: 3}
+    assert warnings(caplog) == []
+
+
+def test_a_deployment_is_named_by_its_owner(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    (tmp_path / "azure.yaml").write_text("path: /deployments/{model}\nneeds_key: false\n", encoding="utf-8")
+    config = ChatConfig(engine="openai", provider=str(tmp_path / "azure.yaml"))
+    behaviour = Behaviour(answers_as="gpt-4o-2024-08-06", prefix=f"/v1/deployments/{MODEL}")
+    with served(behaviour) as (root, _):
+        (reply,) = use(endpoint_at(root), tmp_path, asking(numbered(1)), config)
+    assert reply.answered_by == "gpt-4o-2024-08-06"
+    assert warnings(caplog) == []

@@ -30,8 +30,11 @@ def test_vectors_are_of_length_one_and_in_the_order_of_the_texts(server: Embeddi
     assert {body["model"] for body in server.asked} == {"counts"}
 
 
-def test_many_texts_are_asked_in_portions(server: EmbeddingServer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_texts_are_asked_in_portions_and_none_not_at_all(
+    server: EmbeddingServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(embeddings, "N_A_REQUEST", 3)
+    assert EmbeddingModel(server.url, "counts").embed([]).shape == (0, 0)
     assert len(EmbeddingModel(server.url, "counts").embed(TEXTS)) == len(TEXTS)
     assert [len(body["input"]) for body in server.asked] == [3, 3, 1]
     assert server.texts == TEXTS
@@ -40,11 +43,6 @@ def test_many_texts_are_asked_in_portions(server: EmbeddingServer, monkeypatch: 
 def test_a_text_without_a_direction_is_like_nothing(server: EmbeddingServer) -> None:
     server.answer = lambda texts: counted(["" for _ in texts])
     assert not EmbeddingModel(server.url, "counts").embed(TEXTS).any()
-
-
-def test_without_texts_nothing_is_asked(server: EmbeddingServer) -> None:
-    assert EmbeddingModel(server.url, "counts").embed([]).shape == (0, 0)
-    assert not server.asked
 
 
 def test_a_server_that_is_busy_is_asked_again(server: EmbeddingServer) -> None:
@@ -78,14 +76,14 @@ def test_an_answer_that_is_none_is_refused(server: EmbeddingServer, answer: Any)
         EmbeddingModel(server.url, "counts").embed(TEXTS)
 
 
-@pytest.mark.parametrize("status", [404, 501])
-def test_a_server_without_embeddings_is_told(
-    server: EmbeddingServer, status: int, monkeypatch: pytest.MonkeyPatch
+def test_a_server_without_embeddings_or_that_is_not_there_is_told(
+    server: EmbeddingServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(embeddings, "N_RETRIES", 0)
-    server.statuses = [status]
-    with pytest.raises(BackendError, match=str(status)):
-        EmbeddingModel(server.url, "counts").embed(TEXTS)
+    server.statuses = [404, 501]
+    for url, told in ((server.url, "404"), (server.url, "501"), ("http://127.0.0.1:9/v1", "no connection")):
+        with pytest.raises(BackendError, match=told):
+            EmbeddingModel(url, "counts").embed(TEXTS)
 
 
 @pytest.mark.parametrize("url", ["", "127.0.0.1:9/v1", "ftp://me:secret@127.0.0.1/v1", "http://[::1/v1"])
@@ -93,9 +91,3 @@ def test_an_invalid_url_is_told(url: str) -> None:
     with pytest.raises(ConfigError, match=r"embedding model is invalid: base_url: .*--embeddings-url") as told:
         EmbeddingModel(url, "counts")
     assert "secret" not in str(told.value)
-
-
-def test_nobody_at_the_url(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(embeddings, "N_RETRIES", 0)
-    with pytest.raises(BackendError, match="no connection"):
-        EmbeddingModel("http://127.0.0.1:9/v1", "counts").embed(TEXTS)

@@ -6,7 +6,6 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -70,15 +69,10 @@ def test_a_killed_run_asks_nothing_again_that_was_answered(tmp_path: Path) -> No
 
 
 def test_refusals_by_a_full_server_bring_the_number_in_flight_down(tmp_path: Path) -> None:
-    limits: list[int] = []
-
-    async def work(client: OpenAIChatClient) -> list[Any]:
-        return await ask_all(client, numbered(200))
-
     behaviour = Behaviour(n_slots=4, n_queue=4, first_token_s=0.005, retry_after_s=0.01)
     config = ChatConfig(engine="openai", max_in_flight=64, max_attempts=20)
     with served(behaviour) as (root, server), written_to(tmp_path / "log.jsonl"):
-        outcomes = use(endpoint_at(root), tmp_path, work, config)
+        outcomes = use(endpoint_at(root), tmp_path, asking(numbered(200)), config)
         assert server.counts.n_faults["queue full"] > 0
     limits = [json.loads(line)["limit"] for line in (tmp_path / "log.jsonl").read_text().splitlines()]
     assert all(isinstance(outcome, ChatReply) for outcome in outcomes)
@@ -87,20 +81,18 @@ def test_refusals_by_a_full_server_bring_the_number_in_flight_down(tmp_path: Pat
 
 
 def test_the_first_request_of_a_beginning_goes_alone(tmp_path: Path) -> None:
-    def payload(system: str, number: int) -> dict[str, Any]:
-        said = [{"role": "system", "content": system}, {"role": "user", "content": f"question {number}"}]
-        return {"messages": said}
-
-    payloads = [payload("be brief", number) for number in range(5)] + [payload("be kind", 0)]
+    wanted = [("be brief", f"question {number}") for number in range(5)] + [("be kind", "question 0")]
+    payloads = [
+        {"messages": [{"role": "system", "content": system}, {"role": "user", "content": question}]}
+        for system, question in wanted
+    ]
     config = ChatConfig(engine="openai", timeout_s=0.2, max_attempts=1)
     with served(Behaviour(n_slots=0)) as (root, server):  # nobody is answered: the first of each beginning holds
         with pytest.raises(BackendError, match="no answer"):
             use(endpoint_at(root), tmp_path, asking(payloads), config)
         asked = [(body["messages"][0]["content"], body["messages"][1]["content"]) for body in server.counts.bodies]
     assert asked[:2] == [("be brief", "question 0"), ("be kind", "question 0")]
-    assert sorted(asked) == sorted(
-        (each["messages"][0]["content"], each["messages"][1]["content"]) for each in payloads
-    )
+    assert sorted(asked) == sorted(wanted)
 
 
 def test_a_server_that_goes_half_way_stops_the_run_and_keeps_what_it_said(tmp_path: Path) -> None:
@@ -145,8 +137,6 @@ def test_the_log_tells_of_each_try_and_never_the_key(tmp_path: Path, monkeypatch
 
 
 def test_pictures_and_text_are_estimated_before_they_are_asked() -> None:
-    text = {"messages": [{"role": "user", "content": "x" * 300}], "max_tokens": 50}
-    assert estimate_tokens(text) == (108, 50)
     picture = {"type": "image_url", "image_url": {"url": "data:" + "x" * 90_000}}
     seen = {"messages": [{"role": "user", "content": [{"type": "text", "text": "x" * 300}, picture]}]}
     assert estimate_tokens(seen) == (1_108, 512)

@@ -122,11 +122,6 @@ def test_a_file_that_is_no_model_is_refused_with_the_servers_own_words(tmp_path:
         LlamaCppEngine(ChatConfig(model=str(tmp_path / "broken.gguf"))).serve().__enter__()
 
 
-def test_a_missing_file_is_told_at_once(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"chat\.model"):
-        LlamaCppEngine(ChatConfig(model=str(tmp_path / "none.gguf")))
-
-
 def test_a_file_that_changes_changes_its_digest(tmp_path: Path) -> None:
     path = tmp_path / "model.gguf"
     path.write_bytes(b"one")
@@ -135,6 +130,8 @@ def test_a_file_that_changes_changes_its_digest(tmp_path: Path) -> None:
     assert digest_file(path) != first == "7692c3ad3540bb80"
 
 
-def test_arguments_of_another_server_are_refused() -> None:
+def test_a_missing_file_and_arguments_of_another_server_are_refused_at_once(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"chat\.model"):
+        LlamaCppEngine(ChatConfig(model=str(tmp_path / "none.gguf")))
     with pytest.raises(ConfigError, match=r"takes no arguments.*chat\.serve_args"):
         LlamaCppEngine(ChatConfig(serve_args=["--flash-attn"]))

@@ -51,36 +51,28 @@ def test_no_text_for_a_reason_that_stays_is_not_asked_for_again(reason: str) -> 
     assert not passing.value.is_final
 
 
+TOLD = {"prompt_tokens": 7, "completion_tokens": 2}
+
+
 @pytest.mark.parametrize(
     ("usage", "counted"),
     [
-        ({"prompt_tokens": 7, "completion_tokens": 2}, (7, 2, False)),
-        ({"prompt_tokens": 7, "completion_tokens": 0}, (7, 0, False)),
-        (None, (30, 3, True)),
-        ({"prompt_tokens": 0, "completion_tokens": 0}, (30, 3, True)),
-        ({"prompt_tokens": 7}, (7, 3, True)),
-        ({"prompt_tokens": float("inf"), "completion_tokens": -2}, (30, 3, True)),
-        ({"prompt_tokens": 10**30, "completion_tokens": "many"}, (30, 3, True)),
-        ([3], (30, 3, True)),
+        (TOLD, (7, 2, False, None)),
+        ({"prompt_tokens": 7, "completion_tokens": 0}, (7, 0, False, None)),
+        (None, (30, 3, True, None)),
+        ({"prompt_tokens": 0, "completion_tokens": 0}, (30, 3, True, None)),
+        ({"prompt_tokens": 7}, (7, 3, True, None)),
+        ({"prompt_tokens": float("inf"), "completion_tokens": -2}, (30, 3, True, None)),
+        ({"prompt_tokens": 10**30, "completion_tokens": "many"}, (30, 3, True, None)),
+        ([3], (30, 3, True, None)),
+        (TOLD | {"prompt_tokens_details": {"cached_tokens": 4}}, (7, 2, False, 4)),
+        (TOLD | {"prompt_tokens_details": {"cached_tokens": 0}}, (7, 2, False, 0)),
+        (TOLD | {"prompt_tokens_details": {"cached_tokens": 9}}, (7, 2, False, 7)),
+        (TOLD | {"prompt_tokens_details": {}}, (7, 2, False, None)),
+        (TOLD | {"prompt_tokens_details": None}, (7, 2, False, None)),
     ],
 )
-def test_tokens_that_a_server_does_not_tell_are_estimated(usage: Any, counted: tuple[int, int, bool]) -> None:
+def test_tokens_that_a_server_does_not_tell_are_estimated_and_cached_ones_unknown(usage: Any, counted: Any) -> None:
     reply = read_answer(response("ten apples", "stop", usage), (30, 48))
-    assert (reply.n_tokens_in, reply.n_tokens_out, reply.is_estimated) == counted
+    assert (reply.n_tokens_in, reply.n_tokens_out, reply.is_estimated, reply.n_tokens_cached) == counted
     assert reply.finish_reason == "stop"
-
-
-@pytest.mark.parametrize(
-    ("usage", "n_cached"),
-    [
-        ({"prompt_tokens": 7, "completion_tokens": 2, "prompt_tokens_details": {"cached_tokens": 4}}, 4),
-        ({"prompt_tokens": 7, "completion_tokens": 2, "prompt_tokens_details": {"cached_tokens": 0}}, 0),
-        ({"prompt_tokens": 7, "completion_tokens": 2, "prompt_tokens_details": {"cached_tokens": 9}}, 7),
-        ({"prompt_tokens": 7, "completion_tokens": 2, "prompt_tokens_details": {}}, None),
-        ({"prompt_tokens": 7, "completion_tokens": 2, "prompt_tokens_details": None}, None),
-        ({"prompt_tokens": 7, "completion_tokens": 2}, None),
-        (None, None),
-    ],
-)
-def test_cached_tokens_that_a_server_does_not_tell_are_not_known(usage: Any, n_cached: int | None) -> None:
-    assert read_answer(response("ten apples", "stop", usage)).n_tokens_cached == n_cached

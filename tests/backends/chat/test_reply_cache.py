@@ -17,6 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from backends.chat.budget import list_spending
 from backends.chat.cache import ReplyCache, StoredReply, make_reply_key, make_request_id
 from backends.chat.protocol import Endpoint
 from data_schemas.errors import StoreError
@@ -38,26 +39,16 @@ def start_writer(path: Path, first: int, end: int, name: str) -> subprocess.Pope
     return subprocess.Popen([sys.executable, "-c", WRITER, str(path), str(first), str(end), name])
 
 
-def test_an_answer_is_there_after_opening_again(tmp_path: Path) -> None:
+def test_the_first_answer_stays_also_after_opening_again(tmp_path: Path) -> None:
     path = tmp_path / "new" / "folder" / "replies.sqlite"
-    with ReplyCache(path) as cache:
-        assert cache.get("key") is None
-        assert cache.put("key", REPLY, ENDPOINT) == REPLY
-    with ReplyCache(path) as cache:
-        assert (cache.get("key"), len(cache)) == (REPLY, 1)
-
-
-def test_the_first_answer_stays(tmp_path: Path) -> None:
-    with ReplyCache(tmp_path / "replies.sqlite") as mine, ReplyCache(tmp_path / "replies.sqlite") as other:
-        mine.put("key", REPLY, ENDPOINT)
-        assert other.put("key", StoredReply("another", 1, 1, 1), ENDPOINT) == REPLY
-
-
-def test_why_an_answer_ends_is_kept(tmp_path: Path) -> None:
     cut = StoredReply("two app", 10, 4, 2, finish_reason="length", is_estimated=True)
-    with ReplyCache(tmp_path / "replies.sqlite") as cache:
-        assert cache.put("key", cut, ENDPOINT) == cut
-        assert cache.get("key") == cut
+    with ReplyCache(path) as mine, ReplyCache(path) as other:
+        assert mine.get("key") is None
+        assert mine.put("key", REPLY, ENDPOINT) == REPLY
+        assert other.put("key", StoredReply("another", 1, 1, 1), ENDPOINT) == REPLY
+        assert mine.put("cut", cut, ENDPOINT) == cut
+    with ReplyCache(path) as cache:
+        assert (cache.get("key"), cache.get("cut"), len(cache)) == (REPLY, cut, 2)
 
 
 def test_a_file_of_the_first_format_keeps_its_answers_and_takes_new_ones(tmp_path: Path) -> None:
@@ -75,6 +66,7 @@ def test_a_file_of_the_first_format_keeps_its_answers_and_takes_new_ones(tmp_pat
     cut = StoredReply("two app", 1, 0, 1, "length")
     with ReplyCache(path) as cache, ReplyCache(path) as other:
         assert cache.get("old") == REPLY
+        assert list_spending(cache, "any") == []  # it was made before budgets
         assert cache.get("not told") == replace(REPLY, n_tokens_cached=None)
         assert cache.put("new", cut, ENDPOINT) == cut == other.get("new")
         unknown = replace(cut, n_tokens_cached=None)
@@ -174,21 +166,14 @@ def test_a_key_stands_for_the_payload_and_the_attempt(
 @given(payloads)
 def test_a_key_does_not_depend_on_order_or_place(payload: dict[str, Any]) -> None:
     turned = dict(reversed(payload.items()))
-    elsewhere = Endpoint(ENDPOINT.name, "http://elsewhere:9/v1", ENDPOINT.model, ENDPOINT.model_digest)
+    elsewhere = replace(ENDPOINT, base_url="http://elsewhere:9/v1")
     assert make_reply_key(ENDPOINT, payload, 0) == make_reply_key(elsewhere, turned, 0)
     assert make_reply_key(ENDPOINT, payload, 0).startswith(make_request_id(make_reply_key(ENDPOINT, payload, 0)))
 
 
-@pytest.mark.parametrize(
-    "other",
-    [
-        Endpoint("b", "", "model", "digest"),
-        Endpoint("embedded", "", "b", "digest"),
-        Endpoint("embedded", "", "model", "b"),
-    ],
-)
-def test_a_key_depends_on_endpoint_model_and_digest(other: Endpoint) -> None:
-    assert make_reply_key(ENDPOINT, {}, 0) != make_reply_key(other, {}, 0)
+def test_a_key_depends_on_endpoint_model_and_digest() -> None:
+    others = [replace(ENDPOINT, name="b"), replace(ENDPOINT, model="b"), replace(ENDPOINT, model_digest="b")]
+    assert len({make_reply_key(each, {}, 0) for each in (ENDPOINT, *others)}) == 4
 
 
 def test_forgotten_answers_are_gone_from_the_file(tmp_path: Path) -> None:

@@ -10,15 +10,14 @@ import pytest
 from pydantic import ValidationError
 
 from backends.chat.cache import StoredReply, make_reply_key
-from backends.chat.client import OpenAIChatClient
 from backends.chat.double import DoubleEngine
 from backends.chat.faults import NO_CONNECTION, TryAgainError, UnusableAnswerError, make_timeout_error
 from backends.chat.live import OpenAILiveChat
 from backends.chat.providers import get_endpoint_name
 from backends.chat.remote import RemoteEngine
 from backends.chat.servers import FIRST_LEFT_OUT_S, LONGEST_LEFT_OUT_S, Server, Servers
-from data_schemas.config import BudgetConfig, ChatConfig
-from data_schemas.errors import BackendError, BudgetError, ConfigError
+from data_schemas.config import ChatConfig
+from data_schemas.errors import BackendError, ConfigError
 from data_schemas.fingerprint import dump_relevant_fields
 from tests.backends.chat.chatting import QUICK, asking, numbered, use
 from tests.support.chat_server import MODEL, Behaviour, ChatServer, served
@@ -111,13 +110,6 @@ def test_the_longer_it_fails_the_longer_it_is_left_out_and_requests_together_cou
     assert waits_s == [2, 4, 8, 16, 32, LONGEST_LEFT_OUT_S, LONGEST_LEFT_OUT_S, LONGEST_LEFT_OUT_S]
 
 
-def test_what_a_server_asks_to_wait_it_is_left_out() -> None:
-    clock = Clock()
-    servers = Servers(["a", "b"], clock)
-    ask(servers, TryAgainError("x", "429", overloaded=True, retry_after_s=300))
-    assert servers.all[0].left_out_s[1] == clock.now_s + 300
-
-
 def test_an_answer_without_a_text_and_the_only_server_leave_nobody_out() -> None:
     servers = Servers(["a", "b"], Clock())
     paid = StoredReply("", 1, None, 1)
@@ -128,13 +120,13 @@ def test_an_answer_without_a_text_and_the_only_server_leave_nobody_out() -> None
     assert (only.all[0].n_failed, ask(only)) == (0, only.all[0])
 
 
-def test_where_all_are_left_out_the_first_to_come_back_is_asked() -> None:
+def test_a_server_is_left_out_as_long_as_it_asks_and_where_all_are_the_first_to_come_back_is_asked() -> None:
     clock = Clock()
     servers = Servers(["a", "b"], clock)
-    gone = TryAgainError("x", NO_CONNECTION, endpoint_gone=True)
-    ask(servers, gone)
+    ask(servers, TryAgainError("x", NO_CONNECTION, endpoint_gone=True))
     clock.now_s += 1
-    ask(servers, gone)
+    ask(servers, TryAgainError("x", "429", overloaded=True, retry_after_s=300))
+    assert servers.all[1].left_out_s[1] == clock.now_s + 300
     assert servers.choose() is servers.all[0]
     assert servers.choose([servers.all[0]]) is servers.all[1]
 
@@ -211,26 +203,21 @@ def test_a_dead_server_costs_no_try_and_is_told_once(tmp_path: Path, caplog: pyt
 
 
 @pytest.mark.full
-def test_requests_of_a_server_that_answers_500_are_tried_again_at_another(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+@pytest.mark.parametrize(
+    ("fault", "n_tries", "n_most", "left_out"),
+    [("500", 2, 8, "2 s: HTTP 500."), ("429", 1, 4, "600 s: HTTP 429.")],
+)
+def test_requests_of_a_server_that_fails_or_refuses_for_now_are_asked_of_another_without_a_pause(
+    fault: str, n_tries: int, n_most: int, left_out: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with servers_of(Behaviour(fault_share=1.0, faults=("500",)), Behaviour()) as ((bad_url, bad), (url, server)):
-        config = config_of(bad_url, url, max_attempts=2, max_in_flight=4, endpoint="ours")
+    failing = Behaviour(fault_share=1.0, faults=(fault,), retry_after_s=600)
+    with servers_of(failing, Behaviour()) as ((bad_url, bad), (url, server)):
+        config = config_of(bad_url, url, max_attempts=n_tries, max_in_flight=4, endpoint="ours")
         outcomes = use(RemoteEngine(config).describe(), tmp_path, asking(numbered(40)), config)
         assert [type(each).__name__ for each in outcomes] == ["ChatReply"] * 40
         assert len(server.counts.bodies) == 40
-        assert 1 <= len(bad.counts.bodies) <= 8
-    assert "gets no requests for 2 s: HTTP 500." in caplog.text
-
-
-@pytest.mark.full
-def test_a_server_that_refuses_for_now_is_passed_over_without_a_pause(tmp_path: Path) -> None:
-    busy = Behaviour(fault_share=1.0, faults=("429",), retry_after_s=600)
-    with servers_of(busy, Behaviour()) as ((busy_url, refused), (url, server)):
-        config = config_of(busy_url, url, max_attempts=1, max_in_flight=4, endpoint="ours")
-        outcomes = use(RemoteEngine(config).describe(), tmp_path, asking(numbered(20)), config)
-        assert [type(each).__name__ for each in outcomes] == ["ChatReply"] * 20
-        assert (len(refused.counts.bodies) <= 4, len(server.counts.bodies)) == (True, 20)
+        assert 1 <= len(bad.counts.bodies) <= n_most
+    assert f"gets no requests for {left_out}" in caplog.text
 
 
 @pytest.mark.full
@@ -252,24 +239,6 @@ def test_a_server_without_the_model_is_named(tmp_path: Path) -> None:
         with pytest.raises(ConfigError, match=rf"has no model 'another' at {url}"), RemoteEngine(config).serve():
             pytest.fail("it has no such model")
         assert RemoteEngine(config_of(url, other, model=None)).describe().model == MODEL
-
-
-@pytest.mark.full
-def test_the_budget_counts_each_answer_once_whoever_gave_it(tmp_path: Path) -> None:
-    with servers_of(Behaviour(), Behaviour()) as ((url, one), (other, two)):
-        config = config_of(url, other, max_in_flight=2, endpoint="ours")
-        endpoint = RemoteEngine(config).describe()
-
-        async def spend(client: OpenAIChatClient) -> tuple[int, int]:
-            answers = [await client.ask(payload) for payload in numbered(6)]
-            n_tokens = sum(each.n_tokens_in + each.n_tokens_out for each in answers)
-            return n_tokens, client.usage.n_tokens_in + client.usage.n_tokens_out
-
-        told, counted = use(endpoint, tmp_path / "all", spend, config)
-        assert told == counted
-        assert min(len(each.counts.bodies) for each in (one, two)) == 3
-        with pytest.raises(BudgetError):
-            use(endpoint, tmp_path / "some", asking(numbered(6)), config, BudgetConfig(tokens=told // 2))
 
 
 @pytest.mark.full

@@ -20,7 +20,6 @@ from backends.chat.protocol import ChatReply, Endpoint
 from backends.chat.vllm import VllmEngine
 from data_schemas.config import ChatConfig
 from data_schemas.errors import BackendError, ConfigError
-from data_schemas.profiles import gpu
 from tests.backends.chat.fake_vllm import script_in
 
 pytestmark = pytest.mark.full
@@ -123,40 +122,30 @@ def test_without_its_environment_the_line_to_type_is_told(tmp_path: Path, monkey
         VllmEngine(ChatConfig(engine="vllm"))
 
 
-def test_a_folder_is_known_by_its_files_and_not_by_its_place(tmp_path: Path) -> None:
-    def described(place: Path, weights: bytes) -> Endpoint:
-        place.mkdir(parents=True, exist_ok=True)
-        (place / "model.safetensors").write_bytes(weights)
-        return VllmEngine(ChatConfig(engine="vllm", model=str(place))).describe()
+def test_a_folder_is_known_by_its_files_not_by_its_place_and_read_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def described(place: str, weights: bytes) -> Endpoint:
+        folder = tmp_path / place / "tuned"
+        folder.mkdir(parents=True, exist_ok=True)
+        for number in range(20):
+            (folder / f"{number}.safetensors").write_bytes(weights)
+        return VllmEngine(ChatConfig(engine="vllm", model=str(folder))).describe()
 
-    one, moved = described(tmp_path / "a" / "tuned", b"1"), described(tmp_path / "b" / "tuned", b"1")
-    assert one == moved
-    assert one.model == "tuned"
-    assert described(tmp_path / "b" / "tuned", b"2").model_digest != one.model_digest
-
-
-def test_a_folder_of_many_files_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    folder = tmp_path / "tuned"
-    folder.mkdir()
-    for number in range(20):
-        (folder / f"{number}.safetensors").write_bytes(bytes([number]))
     opened: list[str] = []
-    read = Path.open
+    open_path = Path.open
 
     def noted(path: Path, *arguments: Any, **named: Any) -> Any:
         opened.append(path.name)
-        return read(path, *arguments, **named)
+        return open_path(path, *arguments, **named)
 
+    one, moved = described("a", b"1"), described("b", b"1")
+    assert one == moved
+    assert one.model == "tuned"
+    assert described("b", b"2").model_digest != one.model_digest
     monkeypatch.setattr(Path, "open", noted)
-    first = VllmEngine(ChatConfig(engine="vllm", model=str(folder))).describe()
-    assert VllmEngine(ChatConfig(engine="vllm", model=str(folder))).describe() == first
-    assert len(opened) == 20
-
-
-def test_the_gpu_profile_starts_it() -> None:
-    described = VllmEngine(gpu().chat).describe()
-    assert (gpu().chat.engine, described.name, described.model) == ("vllm", "vllm", gpu().chat.model)
-    assert gpu().chat.n_in_flight > 64
+    assert VllmEngine(ChatConfig(engine="vllm", model=str(tmp_path / "a" / "tuned"))).describe() == one
+    assert opened == []
 
 
 def test_its_output_does_not_block_it(tmp_path: Path) -> None:

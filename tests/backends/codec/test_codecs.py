@@ -56,11 +56,7 @@ def test_batch_mates_do_not_change_a_sounds_codes(tiny: Mimi, order: Sequence[in
 
 
 def test_a_codec_streams_once_at_a_time(tiny: Mimi) -> None:
-    with (
-        tiny.stream(1),
-        pytest.raises(RuntimeError, match="a stream of this codec is open"),
-        tiny.stream(1),
-    ):
+    with tiny.stream(1), pytest.raises(RuntimeError, match="a stream of this codec is open"), tiny.stream(1):
         pass
     assert len(encode_and_decode_streamed(tiny, make_chirps(0, FRAME_N_SAMPLES)[None])[0]) == 1
 
@@ -120,16 +116,11 @@ def test_mimi_is_read_from_a_file(tmp_path: Path) -> None:
     assert np.array_equal(first, again)
 
 
-@pytest.mark.parametrize(
-    ("options", "error", "told"),
-    [
-        ({"path": "/nowhere/mimi.safetensors"}, ConfigError, "There is no file /nowhere"),
-        ({}, BackendError, "Cannot download Mimi .*path=FILE"),
-    ],
-)
-def test_a_mimi_that_is_not_there_is_told(options: dict[str, str], error: type[Exception], told: str) -> None:
-    with pytest.raises(error, match=f"(?s){told}"):
-        registry.build("codec", "mimi", options)
+def test_a_mimi_that_is_not_there_is_told() -> None:
+    with pytest.raises(ConfigError, match="There is no file /nowhere"):
+        registry.build("codec", "mimi", {"path": "/nowhere/mimi.safetensors"})
+    with pytest.raises(BackendError, match=r"(?s)Cannot download Mimi .*path=FILE"):
+        registry.build("codec", "mimi", {})
 
 
 def test_damaged_folders_are_told(folder: Path, tmp_path: Path) -> None:

@@ -240,17 +240,6 @@ async def test_turns_end_in_their_order_and_the_next_ones_words_come_after() -> 
     assert caller.told.index(next(each for each in caller.told if each[1].is_final)) == 0
 
 
-async def test_callers_do_not_hear_each_other() -> None:
-    recogniser = Counting()
-    speaking, silent = Caller(recogniser), Caller(recogniser)
-    await asyncio.gather(speaking.says(spoken_question(), silence(1)), silent.says(silence(3)))
-    speaking.ear.end_turn()
-    silent.ear.end_turn()
-    await asyncio.sleep(1)
-    assert [heard for _, heard in silent.told] == [Heard("", is_final=True)]
-    assert speaking.finals[0].text
-
-
 async def test_a_closed_ear_tells_nothing_and_leaves_nothing_running() -> None:
     recogniser = Counting()
     caller = Caller(recogniser)

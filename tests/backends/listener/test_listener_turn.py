@@ -76,16 +76,6 @@ def test_silence_is_not_kept_and_nothing_in_it_is_worth_hearing() -> None:
     assert len(numbers(piece)) < 10 + 30 + N_SECOND + 1
 
 
-def test_what_has_been_heard_to_its_end_is_not_heard_again() -> None:
-    turn = TurnSound()
-    hear(turn, [(True, 30), (False, 10)])
-    assert turn.is_quiet
-    turn.add_text(turn.get_piece(), "yes")
-    hear(turn, [(False, 100)], 40)
-    assert not turn.has_unheard
-    assert turn.text == "yes"
-
-
 def test_what_lies_before_a_pause_keeps_its_text_and_is_heard_no_more() -> None:
     turn = TurnSound()
     hear(turn, [(True, 4 * N_SECOND), (False, 15)])

@@ -34,12 +34,8 @@ def heard(text: str, **more: Any) -> str:
 
 def counting(connection: ServerConnection, n_before: int) -> None:
     """Hears how many tenths of a second a turn has, and how loud its last sample is."""
-    assert json.loads(connection.recv()) == {
-        "type": "start",
-        "sample_rate_hz": 24_000,
-        "encoding": "pcm_s16le",
-        "language": "en",
-    }
+    start = {"type": "start", "sample_rate_hz": 24_000, "encoding": "pcm_s16le", "language": "en"}
+    assert json.loads(connection.recv()) == start
     pcm = b""
     for message in connection:
         if isinstance(message, bytes):
@@ -126,46 +122,31 @@ def test_callers_have_connections_of_their_own(recognisers: Recognisers) -> None
     assert recognisers.headers == [None, None, None]
 
 
-def lost_once(connection: ServerConnection, n_before: int) -> None:
-    if n_before == 0:
-        connection.recv()
-        connection.recv()
-        connection.close(1011, "crashed")
-    else:
-        counting(connection, n_before)
+def sending(*messages: str | bytes) -> Behaviour:
+    """Sends these whatever it is sent."""
 
-
-def garbage_once(connection: ServerConnection, n_before: int) -> None:
-    if n_before == 0:
-        connection.recv()
-        connection.recv()
-        connection.send('{"type": "heard"}')
+    def behaves(connection: ServerConnection, n_before: int) -> None:
+        for message in messages:
+            connection.send(message)
         for _ in connection:
             pass
-    else:
-        counting(connection, n_before)
+
+    return behaves
 
 
-def too_deep_once(connection: ServerConnection, n_before: int) -> None:
-    if n_before == 0:
-        connection.recv()
-        connection.recv()
-        connection.send("[" * 100_000)
-        for _ in connection:
-            pass
-    else:
-        counting(connection, n_before)
+@pytest.mark.parametrize("first", ["leaves", "crashes", '{"type": "heard"}', "[" * 100_000], ids=lambda each: each[:20])
+def test_a_connection_that_is_lost_is_made_anew_and_the_turn_is_whole(recognisers: Recognisers, first: str) -> None:
+    def behaves(connection: ServerConnection, n_before: int) -> None:
+        if n_before:
+            counting(connection, n_before)
+        elif first != "leaves":
+            connection.recv()
+            connection.recv()
+            if first == "crashes":
+                connection.close(1011, "crashed")
+            else:
+                sending(first)(connection, n_before)
 
-
-def left_once(connection: ServerConnection, n_before: int) -> None:
-    if n_before:
-        counting(connection, n_before)
-
-
-@pytest.mark.parametrize("behaves", [lost_once, garbage_once, too_deep_once, left_once])
-def test_a_connection_that_is_lost_is_made_anew_and_the_turn_is_whole(
-    recognisers: Recognisers, behaves: Behaviour
-) -> None:
     told = HeardLog()
     ear = recognisers.listen(recognisers.serve(behaves), told)
     ear.feed(sound(0.3))
@@ -177,15 +158,11 @@ def test_a_connection_that_is_lost_is_made_anew_and_the_turn_is_whole(
     assert ear.failure is None
 
 
-@pytest.mark.parametrize("message", ["{", "[1]", "null", '{"type": "heard"}', '{"type": "song"}', b"\xff\xfe"])
-def test_what_is_not_of_the_protocol_is_told(recognisers: Recognisers, message: str | bytes) -> None:
-    def babbles(connection: ServerConnection, n_before: int) -> None:
-        connection.send(message)
-        for _ in connection:
-            pass
-
+@pytest.mark.parametrize("message", ["{", "[1]", "null", '{"type": "heard"}', '{"type": "song"}', b"\xff\xfe", None])
+def test_what_speaks_another_protocol_or_none_is_told(recognisers: Recognisers, message: str | bytes | None) -> None:
     told = HeardLog()
-    ear = recognisers.listen(recognisers.serve(babbles), told, final_timeout_s=0.2)
+    url = "ws://127.0.0.1:1" if message is None else recognisers.serve(sending(message))
+    ear = recognisers.listen(url, told, final_timeout_s=0.2)
     ear.feed(sound(0.1))
     ear.end_turn()
     assert told.wait_for_finals(1) == [""]
@@ -193,24 +170,14 @@ def test_what_is_not_of_the_protocol_is_told(recognisers: Recognisers, message: 
 
 
 def test_half_a_character_is_none(recognisers: Recognisers) -> None:
-    def halves(connection: ServerConnection, n_before: int) -> None:
-        connection.send(heard("be \ud83d kind \ud83d\ude0a"))
-        for _ in connection:
-            pass
-
     told = HeardLog()
-    recognisers.listen(recognisers.serve(halves), told)
+    recognisers.listen(recognisers.serve(sending(heard("be \ud83d kind \ud83d\ude0a"))), told)
     assert told.wait_until(bool) == [Heard("be  kind \U0001f60a")]
 
 
 def test_an_error_that_the_recogniser_tells_is_told(recognisers: Recognisers, caplog: pytest.LogCaptureFixture) -> None:
-    def errs(connection: ServerConnection, n_before: int) -> None:
-        connection.send(json.dumps({"type": "error", "message": "no more memory"}))
-        connection.send(heard("and yet"))
-        for _ in connection:
-            pass
-
     told = HeardLog()
+    errs = sending(json.dumps({"type": "error", "message": "no more memory"}), heard("and yet"))
     ear = recognisers.listen(recognisers.serve(errs), told)
     told.wait_until(bool)
     assert "no more memory" not in caplog.text
@@ -256,15 +223,6 @@ def test_a_late_final_text_is_never_taken_for_the_next_turns(recognisers: Recogn
     told.wait_until(lambda all_: len(all_) > 1)
     ear.end_turn()
     assert told.wait_for_finals(2)[1] == "2 tenths at 0.5"
-
-
-def test_a_recogniser_that_is_not_there_is_told_and_turns_end(recognisers: Recognisers) -> None:
-    told = HeardLog()
-    ear = recognisers.listen("ws://127.0.0.1:1", told, final_timeout_s=0.2)
-    ear.feed(sound(0.1))
-    ear.end_turn()
-    assert told.wait_for_finals(1) == [""]
-    assert ear.failure is not None
 
 
 def test_a_closed_ear_tells_nothing_more(recognisers: Recognisers) -> None:

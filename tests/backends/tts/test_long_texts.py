@@ -11,6 +11,7 @@ from backends.tts.protocol import Speech, SpeechRefused
 from data_schemas.records import WordTiming
 
 SENTENCES = "Seven apples. Four pears, two plums; nine nuts and one fig."
+FOUR_WORDS = "Seven apples. Four pears,"
 
 WORDS = st.lists(st.from_regex(r"[A-Za-z]{1,9}[,.?!;:]?", fullmatch=True), min_size=1, max_size=60)
 
@@ -24,13 +25,7 @@ def test_pieces_are_short_enough_and_have_every_word_in_order(words: list[str], 
 
 
 @pytest.mark.parametrize(
-    ("max_chars", "first"),
-    [
-        (16, "Seven apples."),
-        (28, "Seven apples. Four pears,"),
-        (20, "Seven apples."),
-        (34, "Seven apples. Four pears,"),
-    ],
+    ("max_chars", "first"), [(16, "Seven apples."), (20, "Seven apples."), (28, FOUR_WORDS), (34, FOUR_WORDS)]
 )
 def test_a_piece_ends_where_one_breathes(max_chars: int, first: str) -> None:
     assert next(cut(SENTENCES, max_chars)) == first
@@ -74,14 +69,8 @@ def test_a_long_text_is_said_in_pieces_joined_with_a_breath() -> None:
     assert len(speech.samples) == 6 * 2_400 + 4_800 + 2_400
     assert not speech.samples[4_800:9_600].any()
     assert np.abs(np.diff(speech.samples)).max() < 0.01, "no click at a join"
-    assert [(each.word, round(each.start_s, 3)) for each in speech.words] == [
-        ("Seven", 0.0),
-        ("apples.", 0.1),
-        ("Four", 0.4),
-        ("pears,", 0.5),
-        ("two", 0.7),
-        ("plums.", 0.8),
-    ]
+    assert [each.word for each in speech.words] == ["Seven", "apples.", "Four", "pears,", "two", "plums."]
+    assert [each.start_s for each in speech.words] == pytest.approx([0.0, 0.1, 0.4, 0.5, 0.7, 0.8], abs=5e-4)
 
 
 def test_words_have_times_only_where_all_pieces_tell_them() -> None:

@@ -52,16 +52,18 @@ def test_another_list_is_another_environment(lists: Path) -> None:
     assert place().get_folder() != before
 
 
-def test_what_does_not_work_is_not_kept() -> None:
-    with pytest.raises(BackendError, match="No module named 'no_such_module'"):
-        install.install(place("no_such_module"), lambda step: None)
-    assert not place("no_such_module").get_folder().exists()
-
-
-def test_packages_that_cannot_be_had_are_told_as_a_missing_network() -> None:
-    with pytest.raises(BackendError, match=r"no-such-package==1\.0.*index cannot be reached"):
-        install.install(place(list_file="absent.txt"), lambda step: None)
-    assert not place(list_file="absent.txt").get_folder().exists()
+@pytest.mark.parametrize(
+    ("wanted", "told"),
+    [
+        (place("no_such_module"), "No module named 'no_such_module'"),
+        (place(list_file="absent.txt"), r"no-such-package==1\.0.*index cannot be reached"),
+    ],
+    ids=["does not work", "cannot be had"],
+)
+def test_what_does_not_work_or_cannot_be_had_is_told_and_not_kept(wanted: WorkerEnvironment, told: str) -> None:
+    with pytest.raises(BackendError, match=told):
+        install.install(wanted, lambda step: None)
+    assert not wanted.get_folder().exists()
 
 
 def test_an_interrupted_installation_leaves_nothing() -> None:

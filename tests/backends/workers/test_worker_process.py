@@ -6,6 +6,7 @@ import sys
 import venv
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -91,37 +92,31 @@ def fake(tmp_path: Path, script: str) -> Path:
     return file
 
 
-def test_it_answers_again_and_again_whatever_libraries_print(worker: Worker) -> None:
-    for n_calls in (1, 2, 3):
-        told, sound = worker.call("echo", {"text": "naïve"}, SAMPLES)
+def test_it_answers_again_and_again_whatever_libraries_print_and_however_long_the_sound_is(worker: Worker) -> None:
+    long = np.arange(1_000_000, dtype=np.float32)  # more than a pipe holds
+    for n_calls, given in enumerate((SAMPLES, long, SAMPLES), 1):
+        told, sound = worker.call("echo", {"text": "naïve"}, given)
         assert (told["told"], told["n_calls"]) == ({"text": "naïve"}, n_calls)
         assert sound.dtype == np.float32
-        assert np.array_equal(sound, SAMPLES)
-
-
-def test_sound_longer_than_a_pipe_holds_goes_both_ways(worker: Worker) -> None:
-    long = np.arange(1_000_000, dtype=np.float32)
-    assert np.array_equal(worker.call("echo", {}, long)[1], long)
-
-
-def test_a_refusal_is_a_refusal_and_the_worker_goes_on(worker: Worker) -> None:
-    with pytest.raises(WorkerRefusal, match="nothing to say"):
-        worker.call("refuse", {})
-    assert worker.call("echo", {})[0]["n_calls"] == 1
+        assert np.array_equal(sound, given)
 
 
 @pytest.mark.parametrize(
-    ("method", "told"), [("fail", "ZeroDivisionError"), ("ask", "EOFError"), ("no_such_method", "AttributeError")]
+    ("method", "error", "told"),
+    [
+        ("refuse", WorkerRefusal, "nothing to say"),
+        ("fail", BackendError, "worker tiny failed: ZeroDivisionError"),
+        ("ask", BackendError, "worker tiny failed: EOFError"),
+        ("no_such_method", BackendError, "worker tiny failed: AttributeError"),
+        ("paths", BackendError, "No module named 'data_schemas'"),  # of ours only its own folder can be imported there
+    ],
 )
-def test_an_error_of_the_engine_is_told_and_the_worker_goes_on(worker: Worker, method: str, told: str) -> None:
-    with pytest.raises(BackendError, match=f"worker tiny failed: {told}"):
+def test_a_refusal_or_an_error_of_the_engine_is_told_and_the_worker_goes_on(
+    worker: Worker, method: str, error: type[Exception], told: str
+) -> None:
+    with pytest.raises(error, match=told):
         worker.call(method, {})
     assert worker.call("echo", {})[0]["n_calls"] == 1
-
-
-def test_nothing_of_ours_but_its_own_folder_can_be_imported_there(worker: Worker) -> None:
-    with pytest.raises(BackendError, match="No module named 'data_schemas'"):
-        worker.call("paths", {})
 
 
 def test_a_worker_that_dies_is_told_with_its_last_line(worker: Worker) -> None:
@@ -141,14 +136,15 @@ def test_a_worker_that_hangs_is_ended(python: Path, engine_file: Path) -> None:
     slow.close()
 
 
-def test_options_that_the_engine_refuses_are_the_users_affair(python: Path, engine_file: Path) -> None:
-    with pytest.raises(ConfigError, match="there is no such model"):
-        Worker("tiny", python, engine_file, {"wrong": True}, timeout_s=60)
-
-
-def test_an_engine_that_does_not_load_is_told(python: Path, engine_file: Path) -> None:
-    with pytest.raises(BackendError, match="RuntimeError: weights are damaged"):
-        Worker("tiny", python, engine_file, {"broken": True}, timeout_s=60)
+@pytest.mark.parametrize(
+    ("option", "error", "told"),
+    [("wrong", ConfigError, "there is no such model"), ("broken", BackendError, "RuntimeError: weights are damaged")],
+)
+def test_options_that_the_engine_refuses_are_the_users_affair_and_others_on_which_it_fails_are_not(
+    python: Path, engine_file: Path, option: str, error: type[Exception], told: str
+) -> None:
+    with pytest.raises(error, match=told):
+        Worker("tiny", python, engine_file, {option: True}, timeout_s=60)
 
 
 def test_an_engine_whose_packages_are_missing_is_told(python: Path, tmp_path: Path) -> None:
@@ -192,37 +188,26 @@ def test_a_worker_ends_with_its_killed_parent(python: Path, engine_file: Path, b
     assert not child.is_running()
 
 
-class TinyEnvironment:
-    """As an environment of the registry, with the tiny engine in it."""
-
-    def __init__(self, python: Path, engine_file: Path, made: bool = True) -> None:
-        self._python, self._engine_file, self._made = python, engine_file, made
-
-    def is_installed(self) -> bool:
-        return self._made
-
-    def get_python(self) -> Path:
-        return self._python
-
-    def find_engine_file(self) -> Path:
-        return self._engine_file
-
-
 @pytest.fixture
 def tiny(monkeypatch: pytest.MonkeyPatch, python: Path, engine_file: Path) -> Iterator[None]:
     running: dict[Any, Worker] = {}
     monkeypatch.setattr(process, "_RUNNING", running)
-    monkeypatch.setattr(process, "get_environment", lambda name: TinyEnvironment(python, engine_file))
+    place = SimpleNamespace(is_installed=lambda: True, get_python=lambda: python, find_engine_file=lambda: engine_file)
+    monkeypatch.setattr(process, "get_environment", lambda name: place)
     yield
     for worker in running.values():
         worker.close()
 
 
 @pytest.mark.usefixtures("tiny")
-def test_one_worker_a_process_for_the_same_options() -> None:
+def test_one_worker_a_process_for_the_same_options_and_a_dead_one_is_started_anew() -> None:
     first = process.get_worker("tiny", {"a": 1}, 60)
     assert process.get_worker("tiny", {"a": 1}, 60) is first
     assert process.get_worker("tiny", {"a": 2}, 60) is not first
+    with pytest.raises(BackendError):
+        first.call("die", {})
+    assert process.get_worker("tiny", {"a": 1}, 60).call("echo", {})[0]["n_calls"] == 1
+    first.close()
 
 
 FORK = """
@@ -249,18 +234,7 @@ def test_a_forked_process_starts_a_worker_of_its_own(python: Path, engine_file: 
     assert subprocess.run(command, capture_output=True, text=True, check=True).stdout.split() == ["0", "True"]
 
 
-@pytest.mark.usefixtures("tiny")
-def test_a_dead_worker_is_started_anew() -> None:
-    first = process.get_worker("tiny", {}, 60)
-    with pytest.raises(BackendError):
-        first.call("die", {})
-    again = process.get_worker("tiny", {}, 60)
-    assert again.call("echo", {})[0]["n_calls"] == 1
-    first.close()
-
-
-def test_an_environment_that_is_not_made_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    absent = TinyEnvironment(tmp_path, tmp_path, made=False)
-    monkeypatch.setattr(process, "get_environment", lambda name: absent)
+def test_an_environment_that_is_not_made_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(process, "get_environment", lambda name: SimpleNamespace(is_installed=lambda: False))
     with pytest.raises(BackendError, match="Type: kame backends install tiny"):
         process.get_worker("tiny", {}, 60)
