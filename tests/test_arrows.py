@@ -5,7 +5,7 @@ The tree in docs/tour.md is the tree as it is.
 
 import ast
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 
@@ -103,9 +103,7 @@ def long_files(root: Path) -> list[str]:
     return found
 
 
-SHORT_WITH_REASON = {
-    "data_schemas/config/text.py": "one file a concern of the configuration",
-}
+SHORT_WITH_REASON = {"data_schemas/config/text.py": "one file a concern of the configuration"}
 """Files of under 40 lines that only one other imports, and why they are not part of it."""
 
 
@@ -154,21 +152,14 @@ def test_the_tour_shows_every_package() -> None:
     assert [folder for folder in shown if not (ROOT / folder).is_dir()] == []
 
 
-def test_every_package_of_the_arrows_is_there() -> None:
+@pytest.mark.parametrize("find_faults", [wrong_imports, import_circles, long_files])
+def test_this_repository_has_no_wrong_imports_circles_or_long_files(find_faults: Callable[[Path], list[str]]) -> None:
     assert [package for package in MAY_IMPORT if not (ROOT / package / "__init__.py").is_file()] == []
-
-
-def test_imports_follow_the_arrows() -> None:
-    assert wrong_imports(ROOT) == []
-
-
-def test_no_file_is_in_an_import_circle() -> None:
-    assert import_circles(ROOT) == []
+    assert find_faults(ROOT) == []
 
 
 @pytest.mark.parametrize(
-    "back",
-    ["from kame_model.one import begin", "def end():\n    import kame_model.one", "from kame_model import one"],
+    "back", ["from kame_model.one import begin", "def end():\n    import kame_model.one", "from kame_model import one"]
 )
 def test_an_import_circle_is_found_wherever_the_import_stands(tmp_path: Path, back: str) -> None:
     folder = tmp_path / "kame_model"
@@ -191,10 +182,6 @@ def test_no_test_imports_a_benchmark() -> None:
         if name == "benchmarks"
     ]
     assert found == []
-
-
-def test_no_file_is_too_long() -> None:
-    assert long_files(ROOT) == []
 
 
 @pytest.mark.parametrize(

@@ -286,23 +286,15 @@ SKIPPING = """
 """
 
 
-def test_skips_are_skips_by_default(suite: pytest.Pytester) -> None:
+def test_skips_are_skips_or_fail_with_their_reason_where_they_are_forbidden(
+    suite: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
     suite.makepyfile(SKIPPING)
     suite.runpytest_subprocess().assert_outcomes(skipped=3, xfailed=1)
-
-
-def test_forbidden_skips_fail_with_their_reason(suite: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KAME_FORBID_SKIPS", "1")
-    suite.makepyfile(SKIPPING)
     result = suite.runpytest_subprocess()
     result.assert_outcomes(failed=1, errors=1, skipped=1, xfailed=1)  # a mark skips in the set-up: an error
     result.stdout.fnmatch_lines(["*ffmpeg is not there: make system*KAME_FORBID_SKIPS=1*"])
-
-
-def test_a_module_skipped_as_a_whole_fails_where_skips_are_forbidden(
-    suite: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("KAME_FORBID_SKIPS", "1")
     suite.makepyfile("import pytest\npytest.importorskip('no_such_module')")
     result = suite.runpytest_subprocess()
     assert result.ret != 0
@@ -313,13 +305,6 @@ def test_a_module_skipped_as_a_whole_fails_where_skips_are_forbidden(
 def test_connections_that_leave_this_machine_are_refused(host: str) -> None:
     with pytest.raises(RuntimeError, match=f"Tests must not reach .*{host}"):
         socket.create_connection((host, 80), timeout=0.1)
-
-
-def test_connections_within_this_machine_work() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        with socket.create_connection(("localhost", server.getsockname()[1])) as caller:
-            caller.sendall(b"heard")
-        assert server.accept()[0].recv(5) == b"heard"
 
 
 def test_every_file_that_the_docs_name_is_there() -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from data_schemas.config.training import HardwareConfig
 from tests.support.benchmark_runs import ROOT, run_benchmark
 
 ITEMS = ROOT / "examples" / "items"
@@ -38,7 +39,6 @@ def test_training_runs_killed_at_random_moments_end_with_the_same_losses_and_wei
     [
         ("corpus", ["--dialogues", "20", "40", "--loop", "16"]),
         ("encode", ["--n", "4"]),
-        ("loader", ["--steps", "2", "--dialogues", "20"]),
         ("batch_shapes", ["--frames", "512", "--seconds", "0"]),
         ("durability", ["--parts", "5", "--rounds", "1"]),
         ("dashboard", ["--dialogues", "300", "--rounds", "1", "--limit-s", "inf"]),
@@ -51,17 +51,30 @@ def test_a_benchmark_measures(module: str, arguments: Sequence[str]) -> None:
     assert figures
 
 
-def test_word_times_are_measured_against_the_synthesiser() -> None:
-    assert re.search(r"plain .*\d", run_benchmark("timing", "--n", "1", "--truth", "espeak"))
+@pytest.mark.parametrize(
+    ("arguments", "printed"),
+    [
+        (["timing", "--n", "1", "--truth", "espeak"], r"plain .*\d"),
+        (["listen"], r"\d"),
+        (["serve", "frames", "--sessions", "1", "--seconds", "1", "--rounds", "1"], "The most sessions in real time"),
+    ],
+    ids=["timing", "listen", "serve frames"],
+)
+def test_a_benchmark_prints_its_figures(arguments: Sequence[str], printed: str) -> None:
+    assert re.search(printed, run_benchmark(*arguments))
 
 
-def test_the_streaming_recogniser_is_measured() -> None:
-    assert re.search(r"\d", run_benchmark("listen"))
+def test_few_frames_of_a_presets_batches_are_padding() -> None:
+    padding = json.loads(run_benchmark("loader", "--steps", "2", "--dialogues", "700", "--json"))["padding"]
+    assert 0 < padding["nano"] < 0.055, "its lengths are multiples of 32, for CPUs"
+    assert 0 < padding["small"] < 0.05
+    assert 0 < padding["moshi-7b"] < 0.05
 
 
-def test_frame_times_of_a_server_are_measured() -> None:
-    printed = run_benchmark("serve", "frames", "--sessions", "1", "--seconds", "1", "--rounds", "1")
-    assert "The most sessions in real time" in printed
+def test_a_training_step_is_measured_and_told_with_its_hardware() -> None:
+    told = json.loads(run_benchmark("train_step", "--steps", "2", "--device", "cpu", "--json"))
+    assert (told["preset"], told["hardware"]) == ("nano", HardwareConfig(device="cpu").model_dump())
+    assert told["ratio"] > 0
 
 
 def test_callers_of_a_simulated_soak_leave_nothing() -> None:

@@ -1,34 +1,27 @@
 """Pages of checkpoints in headless Chromium: nobody kept out, and one press that starts a real server."""
 
-import json
-import os
-import signal
-import subprocess
-import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 import pytest
 
-from backends.chat.child_server import find_free_port
 from dashboard.app import create_app
 from flows.checkpoints import CheckpointFiles
 from kame_model.evaluate.report.compare import compare
 from tests.support.checkpoints import evaluate, write_checkpoint
 from tests.support.dashboards import TOKEN
-from tests.support.pages import CHROMIUM, LOOKS, browsing, grave_faults, opened, served
+from tests.support.pages import CHROMIUM, grave_faults, opened, served
 from tests.support.schedulers import RUN, KeptScheduler
 from tests.support.training_pages import HOSTILE
+from tests.support.whole_machine import kame_up
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
 pytestmark = [pytest.mark.skipif(CHROMIUM is None, reason="chromium is not there: make system"), pytest.mark.slow]
-KAME = Path(sys.executable).with_name("kame")
 TO_TALK = "t4lk4711"
 READY_MS = 600_000
 """Prefect, a worker, a front-end and a chat model begin on a machine that others share."""
@@ -60,29 +53,11 @@ def url(root: Path, scheduler: KeptScheduler, tmp_path_factory: pytest.TempPathF
         yield url
 
 
-@pytest.fixture(scope="module")
-def browser() -> Iterator["Browser"]:
-    with browsing() as browser:
-        yield browser
-
-
-@pytest.mark.parametrize(("scheme", "width"), LOOKS)
-def test_pages_are_open_to_all_and_fit(browser: "Browser", url: str, scheme: str, width: int) -> None:
-    look = {"color_scheme": scheme, "viewport": {"width": width, "height": 800}, "bypass_csp": True}
+def test_pages_are_open_to_all_and_fit(browser: "Browser", url: str, look: tuple[str, int]) -> None:
     hostile = quote(HOSTILE)
-    grave = []
-    for path in (
-        "checkpoints",
-        "checkpoints/of/one",
-        "checkpoints/of/nano",
-        f"checkpoints/of/{hostile}",
-        f"checkpoints/compare?checkpoint=one&checkpoint=two&checkpoint={hostile}",
-        "checkpoints/evaluations/e-one",
-        "checkpoints/evaluations/compared",
-    ):
-        with opened(browser, url + path, **look) as page:
-            grave += grave_faults(page, width)
-    assert grave == []
+    compared = f"compare?checkpoint=one&checkpoint=two&checkpoint={hostile}"
+    pages = ("", "/of/one", "/of/nano", f"/of/{hostile}", f"/{compared}", "/evaluations/e-one", "/evaluations/compared")
+    assert grave_faults(browser, [f"{url}checkpoints{each}" for each in pages], look) == []
 
 
 def test_chosen_checkpoints_are_compared_and_a_card_runs_nothing(browser: "Browser", url: str) -> None:
@@ -102,29 +77,11 @@ def test_chosen_checkpoints_are_compared_and_a_card_runs_nothing(browser: "Brows
         page.get_by_role("button", name="Remove").or_(page.get_by_label("Remove nano")).first.wait_for()
 
 
-def test_a_server_is_shown_as_soon_as_it_is_there(browser: "Browser", url: str, scheduler: KeptScheduler) -> None:
-    with opened(browser, f"{url}checkpoints/of/two#token={TOKEN}") as page:
-        page.get_by_text("One server runs at a time").wait_for()
-        with page.expect_navigation():
-            page.get_by_role("button", name="Talk to it").click()
-        assert scheduler.started[-1][0] == "serve"
-        settings = {"checkpoint": scheduler.started[-1][1]["checkpoint"]}
-        made = replace(scheduler.runs["s1"], run_id="s2", name="serve two", settings=settings, url="")
-        scheduler.runs["s2"] = made
-        page.get_by_text("is loading the checkpoint").wait_for()
-        scheduler.runs["s2"] = replace(made, url="http://127.0.0.1:4712")
-        page.get_by_role("link", name="Open the talk page").wait_for()
-        page.on("dialog", lambda dialog: dialog.accept())
-        with page.expect_navigation():
-            page.get_by_role("button", name="Stop serve two").click()
-        assert scheduler.cancelled == ["s2"]
-
-
 def test_a_press_starts_a_server_on_the_shipped_checkpoint(browser: "Browser", tmp_path: Path) -> None:
     """All of it is real: Prefect, its worker, the front-end that ships, its chat model and the page to talk by."""
-    with everything(tmp_path) as (address, lines), opened(browser, address) as page:
+    with kame_up(tmp_path, KAME_SERVE_TOKEN=TO_TALK) as parts, opened(browser, parts["dashboard"]) as page:
         page.set_default_timeout(READY_MS)
-        page.goto(address.replace("/#", "/checkpoints#"))
+        page.goto(parts["dashboard"].replace("/#", "/checkpoints#"))
         page.get_by_role("link", name="nano", exact=True).click()
         page.get_by_role("button", name="Talk to it").click()
         page.get_by_text("is loading the checkpoint").wait_for()
@@ -137,35 +94,7 @@ def test_a_press_starts_a_server_on_the_shipped_checkpoint(browser: "Browser", t
         page.on("dialog", lambda dialog: dialog.accept())
         page.get_by_role("button", name="Stop").click()
         page.get_by_role("button", name="Talk to it").wait_for()
-        logs = [each.read_text(errors="replace") for each in (tmp_path / "cache" / "up").rglob("*.log")]
+        logs = [*(tmp_path / ".cache" / "up").rglob("*.log")]
+        told = [each.read_text(errors="replace") for each in (*logs, tmp_path / "up.txt")]
     assert logs
-    assert not [each for each in (*logs, *lines) if TO_TALK in each]
-
-
-@contextmanager
-def everything(folder: Path) -> Iterator[tuple[str, list[str]]]:
-    """`kame up` over an empty folder: its address with the token, and the lines that it printed."""
-    (folder / "root").mkdir()
-    port = find_free_port(0, "test")
-    environ: dict[str, Any] = {
-        **os.environ,
-        "KAME_CACHE": str(folder / "cache"),
-        "PREFECT_HOME": str(folder / "prefect"),
-        "PREFECT_SERVER_API_PORT": str(port),
-        "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
-        "KAME_SERVE_TOKEN": TO_TALK,
-    }
-    command = [str(KAME), "up", str(folder / "root"), "--port", "0", "--json"]
-    with subprocess.Popen(command, env=environ, stdout=subprocess.PIPE, text=True, cwd=folder) as process:
-        assert process.stdout is not None
-        lines: list[str] = []
-        try:
-            told: dict[str, str] = {}
-            while "worker-gpu" not in told:
-                lines.append(process.stdout.readline())
-                each = json.loads(lines[-1])
-                told[each["component"]] = each["what"]
-            yield told["dashboard"], lines
-        finally:
-            process.send_signal(signal.SIGINT)
-            process.wait(timeout=120)
+    assert not [each for each in told if TO_TALK in each]

@@ -18,7 +18,7 @@ from data_schemas.errors import StoreError
 from flows.checkpoints import CheckpointFiles
 from flows.settings import find_shipped_checkpoint
 from kame_model.checkpoint.files import WEIGHTS, digest_files
-from kame_model.checkpoint.kame_json import TrainingFacts, read_kame_json
+from kame_model.checkpoint.kame_json import TrainingFacts
 from kame_model.evaluate.report.compare import compare
 from kame_model.train.run import train
 from kame_model.train.run_facts import read_facts
@@ -321,15 +321,6 @@ def test_a_page_does_not_wait_for_weights_that_cannot_be_read(
     files.errors *= 1_000
     with open_client(root, scheduler, files=files) as client:
         assert any('data-alive="no"' in client.get(address).text for _ in range(100))
-
-
-def test_what_the_reader_tells_is_what_the_folder_says(root: Path, tmp_path: Path) -> None:
-    folder = write_checkpoint(root / "one", 3)
-    (found,) = Checkpoints([root], OwnFiles(), tmp_path / "cache").list_checkpoints()
-    facts, told = found.get_facts(), read_kame_json(folder / "kame.json")
-    assert (facts.n_parameters, facts.n_bytes) == (6, (folder / WEIGHTS).stat().st_size)
-    assert (facts.step, dict(facts.losses)) == (told.training.step, told.training.figures)
-    assert [(each.name, each.n) for each in facts.shares] == [(each.name, each.of) for each in told.free_running]
 
 
 def test_a_press_starts_one_server_and_shows_it(root: Path, client: TestClient, scheduler: KeptScheduler) -> None:

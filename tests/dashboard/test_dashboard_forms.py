@@ -64,13 +64,6 @@ def test_what_one_usually_sets_is_there_once(kind: str) -> None:
     assert set(shown(usual)) | set(shown(rest)) >= set(shown(nodes))
 
 
-def test_a_blank_row_has_a_sign_for_its_number() -> None:
-    sources = next(each for each in build_form(RefreshConfig, {}) if each.path == "sources")
-    assert isinstance(sources, Rows)
-    assert isinstance(sources.blank, Section)
-    assert sources.blank.nodes[0].path == f"sources.{ROW}.name"
-
-
 @pytest.mark.parametrize(
     ("told", "path", "text"),
     [

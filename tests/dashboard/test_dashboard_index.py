@@ -3,7 +3,6 @@
 import os
 import shutil
 from collections import Counter
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -15,20 +14,14 @@ from dashboard.figures import read_groups, read_totals
 from dashboard.index import Index, IndexBeingMade, Indexes
 from data_schemas.errors import StoreError
 from data_schemas.reader import DatasetReader, read_manifest
-from tests.support.dashboards import dialogues, indexed, opened, write_manifest, write_small
+from tests.support.dashboards import dialogues, indexed, opened, write_manifest
 
 ROWS = [row for shard in dialogues() for row in shard]
 
 
 @pytest.fixture(scope="module")
-def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_small(tmp_path_factory.mktemp("index") / "small")
-
-
-@pytest.fixture(scope="module")
-def index(small: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Index]:
-    with closing(indexed(small, tmp_path_factory.mktemp("made") / "index.duckdb")) as index:
-        yield index
+def small(root: Path) -> Path:
+    return root / "small"
 
 
 def waited(indexes: Indexes, folder: Path) -> Index:
@@ -64,12 +57,6 @@ def test_events_are_those_of_the_oracle_files(small: Path, index: Index) -> None
         for told, event in zip(found, oracle.events, strict=True):
             same = ("event_id", "t_s", "turn_index", "r", "level", "status", "text", "error", "n_words_heard")
             assert {name: told[name] for name in same} == {name: getattr(event, name) for name in same}
-
-
-def test_an_oracle_holds_a_share_of_the_true_answers_words(index: Index) -> None:
-    # The truth is "eighteen eggs."; level 0 says "a few eggs", and one event failed.
-    shares = index.fetch_rows("SELECT DISTINCT event_id, truth_share FROM events ORDER BY event_id")
-    assert shares == [("e0", 0.5), ("e1", None), ("e2", 1.0)]
 
 
 def test_rejects_have_their_items_text_where_the_store_knows_it(small: Path, tmp_path: Path) -> None:
@@ -136,9 +123,3 @@ def test_a_damaged_file_is_told_and_tried_again(small: Path, tmp_path: Path) -> 
             waited(indexes, copy)
         file.write_bytes(whole)
         assert waited(indexes, copy).fetch_rows("SELECT count(*) FROM dialogues") == [(5,)]
-
-
-def test_a_page_is_told_how_far_an_index_is(small: Path, tmp_path: Path) -> None:
-    with closing(Indexes(tmp_path / "cache")) as indexes, pytest.raises(IndexBeingMade) as told:
-        indexes.open(opened(small), wait_s=0.0)
-    assert told.value.n_files == len(opened(small).manifest.shards)

@@ -11,7 +11,7 @@ from dashboard.app import create_app
 from data_schemas.flags import read_flagged
 from data_schemas.store import Store
 from tests.support.dashboards import TOKEN, dialogues, write_small
-from tests.support.pages import CHROMIUM, LOOKS, browsing, grave_faults, opened, play_slowly, play_until_a_word, served
+from tests.support.pages import CHROMIUM, grave_faults, opened, play_slowly, served
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -41,22 +41,8 @@ def url(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield url
 
 
-@pytest.fixture(scope="module")
-def browser() -> Iterator["Browser"]:
-    with browsing() as browser:
-        yield browser
-
-
 def seconds(page: "Page") -> float:
     return float(page.locator("#clock").inner_text())
-
-
-def test_a_dialogue_plays_and_the_word_under_the_cursor_is_the_one_that_is_said(browser: "Browser", url: str) -> None:
-    with opened(browser, url + DIALOGUE) as page:
-        page.locator("#wave-A canvas").first.wait_for()
-        at_s, words = play_until_a_word(page)
-        assert at_s >= 0.1
-        assert words
 
 
 def test_seeking_shows_what_is_whispered_then(browser: "Browser", url: str) -> None:
@@ -177,16 +163,10 @@ def test_a_query_is_run_and_its_error_told(browser: "Browser", url: str) -> None
         assert page.locator("#result td").all_inner_texts() == ["greeting", "2", "plain", "3"]
 
 
-@pytest.mark.parametrize(("scheme", "width"), LOOKS)
-def test_pages_are_open_to_all_and_fit(browser: "Browser", url: str, scheme: str, width: int) -> None:
-    look = {"color_scheme": scheme, "viewport": {"width": width, "height": 800}, "bypass_csp": True}
-    grave = []
-    for path in (*PAGES, DIALOGUE):
-        with opened(browser, url + path, **look) as page:
-            if path == DIALOGUE:
-                page.locator("#wave-B canvas").first.wait_for()
-            grave += grave_faults(page, width)
-    assert grave == []
+def test_pages_are_open_to_all_and_fit(browser: "Browser", url: str, look: tuple[str, int]) -> None:
+    assert grave_faults(browser, [url + path for path in PAGES], look) == []
+    drawn = "#wave-B canvas"
+    assert grave_faults(browser, [url + DIALOGUE], look, lambda page: page.locator(drawn).first.wait_for()) == []
 
 
 def test_the_switch_changes_the_theme_for_good(browser: "Browser", url: str) -> None:

@@ -139,12 +139,7 @@ BOUND = st.none() | st.integers(-99, 99).map(lambda n: n / 4)
     columns=st.lists(st.sampled_from(["form", "wer", "tts"]), unique=True),
 )
 def test_an_address_holds_the_whole_view(
-    text: str,
-    forms: list[str],
-    bounds: tuple[float | None, float | None],
-    sort: str,
-    page: int,
-    columns: list[str],
+    text: str, forms: list[str], bounds: tuple[float | None, float | None], sort: str, page: int, columns: list[str]
 ) -> None:
     choices = {"form": tuple(forms)} if forms else {}
     view = View(DIALOGUES, text, choices, {"wer": bounds}, sort, page, tuple(columns))

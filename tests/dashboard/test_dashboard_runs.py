@@ -9,7 +9,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from dashboard.app import create_app
-from dashboard.runs import Blocker
+from dashboard.runs import KINDS, Blocker
 from tests.support.dashboards import SCRIPT, TOKEN, write_small
 from tests.support.schedulers import RUN, KeptScheduler
 from tests.support.training_pages import write_run
@@ -97,11 +97,6 @@ def test_a_plan_is_shown_before_a_run_is_started(client: TestClient, scheduler: 
     assert scheduler.started == []
 
 
-@pytest.mark.parametrize(("kind", "is_planned"), [("refresh", True), ("train", True), ("serve", False)])
-def test_forms_of_kinds_that_can_be_planned_offer_it(client: TestClient, kind: str, is_planned: bool) -> None:
-    assert ('id="plan"' in client.get(f"/start/{kind}").text) == is_planned
-
-
 def test_the_sample_questions_fill_the_form_of_a_refresh(client: TestClient) -> None:
     address = "/start/refresh?sample=yes"
     assert f'href="{address}"' in client.get("/").text, "nobody has a dataset yet"
@@ -116,11 +111,12 @@ def test_a_run_is_the_beginning_of_another(client: TestClient) -> None:
     assert 'value="gsm8k"' in page
 
 
-@pytest.mark.parametrize("kind", ["refresh", "speech", "train", "evaluate", "serve"])
-def test_every_kind_has_a_form(client: TestClient, kind: str) -> None:
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_has_a_form_that_offers_a_plan_where_there_can_be_one(client: TestClient, kind: str) -> None:
     page = client.get(f"/start/{kind}")
     assert page.status_code == 200
     assert " style=" not in page.text
+    assert ('id="plan"' in page.text) == (kind in ("refresh", "train"))
     assert client.get("/start/nothing").status_code == 404
 
 

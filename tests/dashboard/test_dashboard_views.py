@@ -2,7 +2,6 @@
 
 import csv
 import io
-from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -10,21 +9,10 @@ import pytest
 from fastapi.testclient import TestClient
 
 from data_schemas.manifest import MANIFEST
-from tests.support.dashboards import client_of, dialogues, indexed_client, write_small
+from tests.support.dashboards import client_of, dialogues
 from tests.support.small_datasets import write_dataset
 
 ROWS = [row for shard in dialogues() for row in shard]
-
-
-@pytest.fixture(scope="module")
-def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_small(tmp_path_factory.mktemp("views") / "small").parent
-
-
-@pytest.fixture(scope="module")
-def client(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
-    with indexed_client(root, tmp_path_factory.mktemp("cache")) as client:
-        yield client
 
 
 def test_the_list_has_datasets_with_their_figures_and_damaged_ones_with_their_fault(
@@ -37,11 +25,6 @@ def test_the_list_has_datasets_with_their_figures_and_damaged_ones_with_their_fa
     assert "16.7 %" in page  # one of six heard words is wrong
     assert "is damaged" in page
     (root / "torn" / MANIFEST).unlink()
-
-
-def test_an_empty_folder_says_what_to_type(tmp_path: Path) -> None:
-    with client_of(tmp_path, tmp_path / "cache") as client:
-        assert f"kame refresh --source gsm8k --limit 100 --out {tmp_path}/gsm8k" in client.get("/").text
 
 
 def test_a_view_that_holds_nothing_says_what_to_do(client: TestClient) -> None:

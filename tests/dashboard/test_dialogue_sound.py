@@ -2,7 +2,6 @@
 
 import io
 import json
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,22 +15,11 @@ from data_schemas.arrow import to_table
 from data_schemas.errors import StoreError
 from data_schemas.records import AudioDialogue
 from data_schemas.store import Store
-from tests.support.dashboards import dialogues, indexed_client, opened, write_small
+from tests.support.dashboards import dialogues, opened
 from tests.support.small_datasets import noisy_dialogue
 
 ROWS = [row for shard in dialogues() for row in shard]
 PATH = f"/datasets/small/dialogues/{ROWS[1].dialogue_id}"
-
-
-@pytest.fixture(scope="module")
-def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_small(tmp_path_factory.mktemp("sound") / "small").parent
-
-
-@pytest.fixture(scope="module")
-def client(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
-    with indexed_client(root, tmp_path_factory.mktemp("cache")) as client:
-        yield client
 
 
 def test_every_dialogue_has_its_own_sound_and_record(root: Path, client: TestClient) -> None:
@@ -75,17 +63,13 @@ def test_peaks_are_the_loudest_samples_of_each_channel(client: TestClient) -> No
         assert peaks[7] == pytest.approx(np.abs(samples[7 * width : 8 * width, channel]).max(), abs=1e-3)
 
 
-def test_the_last_piece_of_a_hundredth_counts_too() -> None:
-    sink = io.BytesIO()
-    soundfile.write(sink, np.array([[0.0, 0.0]] * 300 + [[0.5, -0.25]]), 24_000, format="FLAC")
-    assert json.loads(measure_peaks(sink.getvalue())) == [[0, 0.5], [0, 0.25]]
-
-
-def test_audio_of_no_length_is_silence() -> None:
-    sink = io.BytesIO()
-    soundfile.write(sink, np.zeros((0, 2)), 24_000, format="WAV")  # libsndfile writes no empty FLAC
-    assert json.loads(measure_peaks(sink.getvalue())) == [[0], [0]]
-    assert measure_spectrogram(sink.getvalue(), 0) == bytes(SPECTRUM_ROWS)
+def test_the_last_piece_of_a_hundredth_counts_too_and_audio_of_no_length_is_silence() -> None:
+    short, empty = io.BytesIO(), io.BytesIO()
+    soundfile.write(short, np.array([[0.0, 0.0]] * 300 + [[0.5, -0.25]]), 24_000, format="FLAC")
+    assert json.loads(measure_peaks(short.getvalue())) == [[0, 0.5], [0, 0.25]]
+    soundfile.write(empty, np.zeros((0, 2)), 24_000, format="WAV")  # libsndfile writes no empty FLAC
+    assert json.loads(measure_peaks(empty.getvalue())) == [[0], [0]]
+    assert measure_spectrogram(empty.getvalue(), 0) == bytes(SPECTRUM_ROWS)
 
 
 def test_a_spectrogram_is_brightest_at_the_tone_and_dark_where_nobody_speaks(client: TestClient) -> None:

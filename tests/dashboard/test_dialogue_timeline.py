@@ -72,10 +72,8 @@ def test_events_that_repeat_a_text_are_one_whisper_until_the_next() -> None:
     assert (first.start_s, first.end_s, first.label_end_s, first.times_s) == (0.5, 1.5, 2.0, [0.5, 1.0])
     assert (second.start_s, second.end_s, second.label_end_s) == (2.0, 2.3, 5.0)
     assert (lanes[5][0].end_s, lanes[5][0].event["text"]) == (5.0, None)
-
-
-def test_the_same_text_of_another_turn_is_another_whisper() -> None:
-    assert len(laid(ASKED, events=[event(0.5, 5, "ten"), event(1.0, 5, "ten", turn_index=2)]).lanes[5]) == 2
+    of_two_turns = [event(0.5, 5, "ten"), event(1.0, 5, "ten", turn_index=2)]
+    assert len(laid(ASKED, events=of_two_turns).lanes[5]) == 2
 
 
 def test_what_is_said_otherwise_than_written_is_marked() -> None:

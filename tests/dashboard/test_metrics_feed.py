@@ -49,15 +49,6 @@ def test_a_run_that_goes_on_from_a_checkpoint_is_told_anew(tmp_path: Path) -> No
     assert update.curves["train"]["step"] == [10, 20, 30, 40]
 
 
-def test_a_folder_that_is_not_there_or_goes_tells_nothing(tmp_path: Path) -> None:
-    run = write_run(tmp_path / "run")
-    feed = MetricsFeed(run / METRICS)
-    read(feed)
-    (run / METRICS).unlink()
-    assert feed.read() is None
-    assert MetricsFeed(tmp_path / "none" / METRICS).read() is None
-
-
 def test_a_long_file_is_thinned_to_means(tmp_path: Path) -> None:
     n_lines = 5 * N_POINTS + 7
     text = "".join(

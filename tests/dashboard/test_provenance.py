@@ -1,14 +1,12 @@
 """Where the pieces of a dialogue came from, on its page: what its rows record, its oracles, prompts and runs."""
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from fastapi.testclient import TestClient
 
-from dashboard.index import Index
-from tests.support.dashboards import SCRIPT, dialogues, indexed, indexed_client, opened, write_small
+from tests.support.dashboards import SCRIPT, dialogues, opened, write_small
 
 ROW = dialogues()[0][0]
 RUN = "20260102T030405-abcdef"
@@ -34,12 +32,6 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "runs" / "20260101T000000-123456.json").write_text(json.dumps(other))
     (folder / "runs" / "20251231T000000-bad000.json").write_text("{")
     return folder.parent
-
-
-@pytest.fixture(scope="module")
-def client(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
-    with indexed_client(root, tmp_path_factory.mktemp("cache")) as client:
-        yield client
 
 
 @pytest.fixture(scope="module")
@@ -91,12 +83,3 @@ def test_runs_with_its_source_are_linked_and_damaged_ones_named(client: TestClie
         assert each in told
     assert client.get("/datasets/small/runs/nothing").status_code == 404
     assert client.get("/datasets/small/runs/20251231T000000-bad000").status_code == 500
-
-
-def test_the_index_has_what_asked_and_the_state_of_who_answered(root: Path, tmp_path: Path) -> None:
-    index: Index = indexed(root / "small", tmp_path / "it.duckdb")
-    assert set(
-        index.fetch_rows("SELECT max_requests_per_turn, min_words, max_words, both_directions FROM oracles")
-    ) == {(8, 1, 30, False)}
-    assert index.fetch_rows("SELECT DISTINCT system_fingerprint FROM events") == [(None,)]
-    index.close()

@@ -2,7 +2,6 @@
 
 import json
 import shutil
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -60,12 +59,6 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder.parent
 
 
-@pytest.fixture(scope="module")
-def client(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
-    with indexed_client(root, tmp_path_factory.mktemp("cache")) as client:
-        yield client
-
-
 def page_of(client: TestClient, number: int) -> str:
     answer = client.get(f"/datasets/small/refused?item=mine-{number}")
     assert answer.status_code == 200, answer.text
@@ -115,9 +108,6 @@ def test_an_item_that_was_refused_before_speech_says_that_there_is_no_sound(clie
     assert "How many?" in page
     assert SCRIPT not in page
     assert "x^2 &lt;script&gt;" in page
-
-
-def test_an_item_whose_question_is_not_known_says_why(client: TestClient) -> None:
     assert "Its question is not known" in page_of(client, 9)
 
 

@@ -10,7 +10,7 @@ import pytest
 from dashboard.app import create_app
 from dashboard.runs import KINDS
 from tests.support.dashboards import TOKEN
-from tests.support.pages import CHROMIUM, LOOKS, browsing, grave_faults, opened, served
+from tests.support.pages import CHROMIUM, grave_faults, opened, served
 from tests.support.schedulers import RUN, KeptScheduler
 
 if TYPE_CHECKING:
@@ -31,12 +31,6 @@ def url(scheduler: KeptScheduler, tmp_path_factory: pytest.TempPathFactory) -> I
     root = tmp_path_factory.mktemp("root")
     with served(create_app([root], tmp_path_factory.mktemp("cache"), TOKEN, scheduler=scheduler)) as url:
         yield url
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator["Browser"]:
-    with browsing() as browser:
-        yield browser
 
 
 def tab_to(page: "Page", name: str) -> None:
@@ -177,15 +171,11 @@ def test_who_reads_keeps_the_place_while_the_list_changes(
         assert page.evaluate("document.activeElement.getAttribute('href')") == "/runs/r1"
 
 
-@pytest.mark.parametrize(("scheme", "width"), LOOKS)
-def test_pages_are_open_to_all_and_fit(browser: "Browser", url: str, scheme: str, width: int) -> None:
-    look = {"color_scheme": scheme, "viewport": {"width": width, "height": 800}, "bypass_csp": True}
-    grave = []
-    for path in PAGES:
-        with opened(browser, url + path, **look) as page:
-            if path.startswith("start/"):
-                page.evaluate("document.querySelectorAll('details').forEach((each) => { each.open = true; })")
-            if path == "runs/r1":
-                page.locator("#log li").first.wait_for()
-            grave += grave_faults(page, width)
-    assert grave == []
+def test_pages_are_open_to_all_and_fit(browser: "Browser", url: str, look: tuple[str, int]) -> None:
+    def prepare(page: "Page") -> None:
+        if "/start/" in page.url:
+            page.evaluate("document.querySelectorAll('details').forEach((each) => { each.open = true; })")
+        if page.url.endswith("runs/r1"):
+            page.locator("#log li").first.wait_for()
+
+    assert grave_faults(browser, [url + path for path in PAGES], look, prepare) == []

@@ -11,7 +11,7 @@ from data_schemas.records import Clips, Dialogue
 from flows.token_rows import EncodedRows
 from kame_model.encode.token_dataset import TokenDataset
 from tests.support.dashboards import encode_small, write_small
-from tests.support.pages import CHROMIUM, LOOKS, browsing, grave_faults, opened, play_slowly, served
+from tests.support.pages import CHROMIUM, grave_faults, opened, play_slowly, served
 from tests.support.work_folders import make_clips, make_written, put_members, put_output
 
 if TYPE_CHECKING:
@@ -36,12 +36,6 @@ def url(tokens: TokenDataset, tmp_path_factory: pytest.TempPathFactory) -> Itera
     root = Path(tokens.folder).parent
     with served(create_app([root], tmp_path_factory.mktemp("cache"), token_rows=EncodedRows())) as url:
         yield url
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator["Browser"]:
-    with browsing() as browser:
-        yield browser
 
 
 def laid_out(page: "Page") -> None:
@@ -146,18 +140,16 @@ def test_a_frame_that_is_pointed_at_is_told_and_pressed_it_is_heard(browser: "Br
         page.locator("#frame-number", has_text="frame 3").wait_for()
 
 
-@pytest.mark.parametrize(("scheme", "width"), LOOKS)
 def test_the_page_with_its_token_row_is_open_to_all_and_fits(
-    browser: "Browser", url: str, scheme: str, width: int
+    browser: "Browser", url: str, look: tuple[str, int]
 ) -> None:
-    look = {"color_scheme": scheme, "viewport": {"width": width, "height": 800}, "bypass_csp": True}
-    grave = []
-    with opened(browser, url + DIALOGUE, **look) as page:
+    def prepare(page: "Page") -> None:
+        if "refused" in page.url:
+            page.locator("audio").nth(1).wait_for()
+            return
         laid_out(page)
         page.locator("#token-table summary").click()
         page.locator("#token-table tbody tr").first.wait_for()
-        grave += grave_faults(page, width)
-    with opened(browser, f"{url}datasets/small/refused?item=mine-9", **look) as page:
-        page.locator("audio").nth(1).wait_for()
-        grave += grave_faults(page, width)
-    assert grave == []
+
+    addresses = [url + DIALOGUE, f"{url}datasets/small/refused?item=mine-9"]
+    assert grave_faults(browser, addresses, look, prepare) == []

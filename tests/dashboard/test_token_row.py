@@ -2,7 +2,6 @@
 
 import json
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -35,12 +34,6 @@ def tokens(tmp_path_factory: pytest.TempPathFactory) -> TokenDataset:
 @pytest.fixture(scope="module")
 def root(tokens: TokenDataset) -> Path:
     return Path(tokens.folder).parent
-
-
-@pytest.fixture(scope="module")
-def client(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
-    with indexed_client(root, tmp_path_factory.mktemp("cache")) as client:
-        yield client
 
 
 @pytest.fixture

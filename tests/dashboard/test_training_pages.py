@@ -9,11 +9,11 @@ import pytest
 
 from dashboard.app import create_app
 from kame_model.train.logs import METRICS
-from tests.support.pages import CHROMIUM, LOOKS, browsing, grave_faults, opened, served
+from tests.support.pages import CHROMIUM, grave_faults, opened, served
 from tests.support.training_pages import HOSTILE, append, write_free_running, write_run
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser
+    from playwright.sync_api import Browser, Page
 
 pytestmark = [pytest.mark.skipif(CHROMIUM is None, reason="chromium is not there: make system"), pytest.mark.slow]
 
@@ -31,12 +31,6 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def url(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     with served(create_app([root], tmp_path_factory.mktemp("cache"))) as url:
         yield url
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator["Browser"]:
-    with browsing() as browser:
-        yield browser
 
 
 def test_curves_grow_while_somebody_looks(browser: "Browser", url: str, root: Path) -> None:
@@ -137,13 +131,10 @@ def test_charts_are_zoomed_together_and_stay_so_when_lines_come(browser: "Browse
         page.locator("#curve-text .u-series .u-value", has_text="900").first.wait_for()
 
 
-@pytest.mark.parametrize(("scheme", "width"), LOOKS)
-def test_pages_are_open_to_all_and_fit(browser: "Browser", url: str, scheme: str, width: int) -> None:
-    look = {"color_scheme": scheme, "viewport": {"width": width, "height": 800}, "bypass_csp": True}
-    grave = []
-    for path in ("training", "training/runs?run=one", "training/runs?run=one&run=two"):
-        with opened(browser, url + path, **look) as page:
-            if "?" in path:
-                page.locator("#curve-loss canvas").wait_for()
-            grave += grave_faults(page, width)
-    assert grave == []
+def test_pages_are_open_to_all_and_fit(browser: "Browser", url: str, look: tuple[str, int]) -> None:
+    def prepare(page: "Page") -> None:
+        if "?" in page.url:
+            page.locator("#curve-loss canvas").wait_for()
+
+    pages = ("training", "training/runs?run=one", "training/runs?run=one&run=two")
+    assert grave_faults(browser, [url + each for each in pages], look, prepare) == []

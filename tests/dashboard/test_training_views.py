@@ -67,19 +67,6 @@ def test_runs_are_found_in_what_the_command_writes_and_nowhere_else(root: Path) 
     assert [run.key for run in list_runs([root])] == ["alone", "a~b~seed-1~copy", "a~b~seed-1~run"]
 
 
-def test_a_run_trains_as_long_as_its_process_holds_the_folder(root: Path) -> None:
-    folder = write_run(root / "run", is_done=False)
-    (run,) = list_runs([root])
-    assert run.read_state() == "running"  # it has just written
-    age(folder)
-    assert run.read_state() == "stopped"
-    with filelock.FileLock(folder / ".lock"):
-        assert run.read_state() == "running"
-    assert run.read_state() == "stopped"
-    (folder / "DONE").touch()
-    assert run.read_state() == "finished"
-
-
 def test_a_run_that_has_not_written_yet_is_there(root: Path, client: TestClient) -> None:
     folder = write_run(root / "run", 0)
     (folder / METRICS).unlink(missing_ok=True)
@@ -150,6 +137,7 @@ def following(root: Path, cache: Path, query: str) -> Iterator[Iterator[dict[str
 
 def test_a_page_is_sent_lines_as_they_are_written_and_states_as_they_change(root: Path, tmp_path: Path) -> None:
     one, two = write_run(root / "one", is_done=False), write_run(root / "two")
+    assert list_runs([root])[0].read_state() == "running"  # it has just written
     age(one)
     with following(root, tmp_path, "run=one&run=two") as told:
         first, second = next(told), next(told)

@@ -83,16 +83,25 @@ def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(folder / "export")
 
 
+@asynccontextmanager
+async def build_doubles(config: "ServeConfig") -> "AsyncIterator[Parts]":
+    """Parts that hear loudness and repeat what they heard, in place of a server's real ones."""
+    from tests.support.serving import doubles  # heavy: torch
+
+    yield doubles()
+
+
+@pytest.fixture
+def serve_doubles(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Servers of `kame serve` are of doubles."""
+    monkeypatch.setattr("flows.runs.serve.build_parts", build_doubles)
+
+
 @pytest.fixture
 def server_of_doubles(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Servers that evaluations call hear loudness and repeat what they heard, in place of their real parts."""
+    """Servers that evaluations call are of doubles, on a device that is not measured."""
     from kame_model.evaluate.calls import call  # heavy: torch
     from kame_model.serve.device import slots
-    from tests.support.serving import doubles
-
-    @asynccontextmanager
-    async def build_doubles(config: "ServeConfig") -> "AsyncIterator[Parts]":
-        yield doubles()
 
     async def nothing(*_: object) -> dict[int, float]:
         return {}

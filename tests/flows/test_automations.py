@@ -19,19 +19,8 @@ from prefect.settings import PREFECT_API_URL, temporary_settings
 from prefect.states import Cancelled, Completed, Crashed, Failed, Late, Running
 from typer.testing import CliRunner
 
-from data_schemas.config import (
-    AlignmentConfig,
-    ChatConfig,
-    GateConfig,
-    RefreshConfig,
-    SpeechConfig,
-)
-from flows.automations import (
-    list_automations,
-    notify_by_webhook,
-    remove_automation,
-    train_after_refresh,
-)
+from data_schemas.config import AlignmentConfig, ChatConfig, GateConfig, RefreshConfig, SpeechConfig
+from flows.automations import list_automations, notify_by_webhook, remove_automation, train_after_refresh
 from flows.cli.app import app
 from flows.deployments import deploy
 from flows.prefect_runs import PrefectRuns

@@ -1,17 +1,14 @@
 """The deployment of prefect.yaml at a real server: deployed, run by a worker, its page opened in a browser."""
 
 import json
-import shutil
 import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 import yaml
-from PIL import Image
 
 from data_schemas.config import RefreshConfig
 from data_schemas.config.front_end import FrontEndConfig
@@ -32,14 +29,6 @@ from tests.support.recall_rows import make_vocabulary, recall_row, write_recall_
 pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).resolve().parents[2]
-CHROMIUM = shutil.which("chromium")
-QUIET_BROWSER = (
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-)
 N_TASKS = 8 * 5 + 2
 """As docs/prefect.md has it, of the sample items' five shards: two sources have one dialogue for the test split."""
 
@@ -156,44 +145,3 @@ def test_an_evaluation_is_run_by_its_worker_and_shown(prefect: Prefect, tmp_path
     assert flow_run["state_name"] == "Completed", said
     artifacts = prefect.ask("/artifacts/filter", flow_runs={"id": {"any_": [flow_run["id"]]}})
     assert {"report", "progress-running"} <= {each["key"] for each in artifacts}
-
-
-def test_parameters_out_of_bounds_start_nothing(run: Run) -> None:
-    config = with_doubles(run.out) | {"limit": 0}
-    answer = httpx.post(
-        f"{run.prefect.url}/api/deployments/{run.flow_run['deployment_id']}/create_flow_run",
-        json={"parameters": {"config": config}},
-        timeout=30,
-    )
-    assert answer.is_client_error
-    assert "config.limit" in answer.text
-    assert "less than the minimum of 1" in answer.text
-
-
-@pytest.mark.skipif(CHROMIUM is None, reason="chromium is not there: make system")
-def test_its_page_shows_the_run(run: Run, tmp_path: Path) -> None:
-    from playwright.sync_api import sync_playwright
-
-    picture = tmp_path / "page.png"
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=QUIET_BROWSER)
-        page = browser.new_page(viewport={"width": 1400, "height": 1000})
-        page.goto(f"{run.prefect.url}/runs/flow-run/{run.flow_run['id']}")
-        for text in (run.flow_run["name"], "Completed", f"{N_TASKS} Task runs"):
-            page.get_by_text(text).first.wait_for(timeout=120_000)
-        page.screenshot(path=picture)
-        page.get_by_text("Artifacts", exact=True).first.click()
-        page.get_by_text("dialogues-by-source").first.wait_for(timeout=120_000)
-        browser.close()
-    colours = Image.open(picture).convert("RGB").getcolors(maxcolors=1400 * 1000)
-    assert colours is not None
-    assert len(colours) > 50, "a page with text and a time line"
-    assert max(n for n, _ in colours) < 0.95 * 1400 * 1000
-
-
-def test_defaults_are_a_sound_configuration_of_the_sample_items() -> None:
-    deployment = deployment_in_file()
-    config = validate_settings(RefreshConfig, deployment["parameters"]["config"])
-    assert [source.name for source in config.sources] == ["gsm8k", "mmlu_pro", "hssbench"]
-    assert all((ROOT / str(source.path)).is_file() for source in config.sources)
-    assert not any(Path(str(path)).is_absolute() for path in (config.out, *(each.path for each in config.sources)))

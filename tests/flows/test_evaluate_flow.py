@@ -7,9 +7,7 @@ from typing import Any
 import pytest
 import soundfile
 import soxr
-import yaml
 from prefect.client.orchestration import get_client
-from prefect.client.schemas.objects import Artifact
 from prefect.utilities.callables import parameter_schema
 from prefect.utilities.schema_tools.validation import validate
 from pydantic import ValidationError
@@ -31,6 +29,7 @@ from kame_model.evaluate.calls.run import show_no_progress
 from kame_model.evaluate.report.folder import read_figures, read_items
 from tests.support.chat_server import MODEL, Behaviour, served
 from tests.support.front_ends import tiny_front_end
+from tests.support.prefect_servers import read_artifacts
 from tests.support.recall_rows import make_vocabulary, recall_row, write_recall_rows
 from tests.support.serving import saying
 
@@ -61,13 +60,6 @@ def duplex_config(checkpoint: str, folder: Path) -> EvaluateConfig:
     )
 
 
-def artifacts() -> dict[str, Artifact]:
-    """The last artifact of each key."""
-    with get_client(sync_client=True) as client:
-        found = client.read_artifacts()
-    return {str(each.key): each for each in sorted(found, key=lambda each: str(each.created))}
-
-
 @pytest.mark.usefixtures("server")
 def test_its_run_shows_report_pictures_and_progress_and_again_asks_nothing_anew(
     checkpoint: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -75,7 +67,7 @@ def test_its_run_shows_report_pictures_and_progress_and_again_asks_nothing_anew(
     config = duplex_config(checkpoint, tmp_path)
     (row,) = evaluate_flow.evaluate(config)
     assert (row["subset"], row["take_over_text"]) == ("candor_turn_taking", 0.0), "one word is no turn"
-    told = artifacts()
+    told = read_artifacts()
     assert "# Taking turns" in str(told["report"].data)
     assert str(told["turns"].data).startswith("data:image/png;base64,iVBOR")
     assert told["progress-calling"].data == 100.0
@@ -180,12 +172,7 @@ def test_recall_by_the_form_is_that_of_the_command(tmp_path: Path) -> None:
     ],
 )
 def test_mt_bench_by_the_form_has_the_judge_prompts_of_the_command(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    place: str,
-    typed: list[str],
-    settings: list[str],
-    expected: str,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str, typed: list[str], settings: list[str], expected: str
 ) -> None:
     found: list[str] = []
 
@@ -232,12 +219,3 @@ def test_its_form_has_titles_choices_and_no_unions() -> None:
     assert "anyOf" not in json.dumps(schema)
     wrong = validate({"config": {"checkpoint": "c", "kind": "taste"}}, schema)
     assert any("'taste' is not one of" in each.message for each in wrong)
-
-
-def test_its_deployment_is_a_sound_configuration_of_the_demos_checkpoint() -> None:
-    deployments = yaml.safe_load((ROOT / "prefect.yaml").read_text(encoding="utf-8"))["deployments"]
-    by_name = {each["name"]: each for each in deployments}
-    config = EvaluateConfig.model_validate(by_name["evaluate"]["parameters"]["config"])
-    assert config.checkpoint == by_name["serve"]["parameters"]["config"]["checkpoint"]
-    assert config.path == by_name["refresh"]["parameters"]["config"]["out"]
-    assert by_name["evaluate"]["work_pool"]["name"] == "gpu"

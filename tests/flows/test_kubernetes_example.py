@@ -35,7 +35,7 @@ def config(parts: dict[str, dict[str, Any]], tmp_path_factory: pytest.TempPathFa
     return build_serve_config(written, {})
 
 
-def test_the_pod_has_the_time_that_its_calls_have(parts: dict[str, dict[str, Any]], config: ServeConfig) -> None:
+def test_the_pod_has_the_time_and_names_of_the_server(parts: dict[str, dict[str, Any]], config: ServeConfig) -> None:
     pod = parts["Deployment"]["spec"]["template"]["spec"]
     (container,) = pod["containers"]
     program, waited_s = container["lifecycle"]["preStop"]["exec"]["command"]
@@ -43,10 +43,6 @@ def test_the_pod_has_the_time_that_its_calls_have(parts: dict[str, dict[str, Any
     assert pod["terminationGracePeriodSeconds"] >= int(waited_s) + config.limits.drain_s + 30
     probes = container["readinessProbe"]
     assert int(waited_s) > probes["periodSeconds"] * probes["failureThreshold"] + probes["timeoutSeconds"]
-
-
-def test_its_names_are_those_of_the_server(parts: dict[str, dict[str, Any]], config: ServeConfig) -> None:
-    (container,) = parts["Deployment"]["spec"]["template"]["spec"]["containers"]
     assert {each["name"] for each in container["env"]} == {TOKEN_ENV, METRICS_TOKEN_ENV}
     assert [each["containerPort"] for each in container["ports"]] == [config.port]
     assert int(container["resources"]["limits"]["nvidia.com/gpu"]) == config.processes

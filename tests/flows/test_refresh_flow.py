@@ -168,12 +168,6 @@ def test_a_run_says_what_it_left_out_and_what_it_kept(server: None, bench: Bench
     ], result.output
 
 
-def test_a_source_of_which_all_was_refused_has_its_row() -> None:
-    figures = Figures()
-    figures.rejects.update({("own", "not_json"): 3, ("own", "empty_field"): 1})
-    assert figure_tables(figures)[0].rows == [("own", 0, 0.0, 4)]
-
-
 def test_running_again_makes_only_what_is_missing(made: Made) -> None:
     before, dataset = files_of(made.out, ".store/parts/"), files_of(made.out)
     times = {path: (made.out / path).stat().st_mtime_ns for path in before}

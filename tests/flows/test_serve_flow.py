@@ -2,13 +2,11 @@
 
 import os
 import signal
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
 from pathlib import Path
 
 import httpx
 import pytest
-import yaml
 from prefect.client.orchestration import get_client
 
 from data_schemas.config.serving import ServeConfig
@@ -16,8 +14,7 @@ from flows import serve as serve_flow
 from flows.prefect_runs import PrefectRuns
 from flows.runs import serve as serving
 from flows.runs.serve import Serving
-from kame_model.serve.parts import Parts
-from tests.support.serving import doubles, tiny_checkpoint
+from tests.support.serving import tiny_checkpoint
 
 pytestmark = pytest.mark.full
 
@@ -25,16 +22,12 @@ Told = Callable[[Serving], None]
 ROOT = Path(__file__).resolve().parents[2]
 
 
-@pytest.mark.usefixtures("server")
+@pytest.mark.usefixtures("server", "serve_doubles")
 def test_it_serves_until_its_worker_stops_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tiny_checkpoint(tmp_path)
     urls: list[str] = []
     shown: list[str] = []
     run = serving.run
-
-    @asynccontextmanager
-    async def build(config: ServeConfig) -> AsyncIterator[Parts]:
-        yield doubles()
 
     async def run_and_stop(config: ServeConfig, on_ready: Told, on_drain: Told) -> None:
         def ready(running: Serving) -> None:
@@ -47,7 +40,6 @@ def test_it_serves_until_its_worker_stops_it(tmp_path: Path, monkeypatch: pytest
 
         await run(config, ready, on_drain)
 
-    monkeypatch.setattr(serving, "build_parts", build)
     monkeypatch.setattr(serve_flow, "run", run_and_stop)
     config = ServeConfig(checkpoint=str(tmp_path / "export"), port=0)
     serve_flow.serve(config)
@@ -59,14 +51,3 @@ def test_it_serves_until_its_worker_stops_it(tmp_path: Path, monkeypatch: pytest
     assert shown == urls  # the dashboard leads there
     with pytest.raises(httpx.ConnectError):
         httpx.get(urls[0])
-
-
-def test_its_deployment_is_a_sound_configuration_of_the_demos_checkpoint() -> None:
-    deployments = yaml.safe_load((ROOT / "prefect.yaml").read_text(encoding="utf-8"))["deployments"]
-    (deployment,) = [each for each in deployments if each["name"] == "serve"]
-    config = ServeConfig.model_validate(deployment["parameters"]["config"])
-    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
-    assert config.checkpoint == "demo-checkpoints/nano-demo-front-end-40"
-    assert "--max-steps 40 " in makefile
-    assert "--out $(DEMO)-front-end --checkpoints $(DEMO)-checkpoints" in makefile
-    assert deployment["work_pool"]["name"] == "gpu"

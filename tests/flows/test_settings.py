@@ -6,18 +6,13 @@ from typing import Any
 import pytest
 import yaml
 
+from dashboard.runs import KINDS
 from data_schemas.config import RefreshConfig
 from data_schemas.config.serving import ServeConfig
 from data_schemas.errors import ConfigError
-from flows.settings import (
-    build_config,
-    list_differences,
-    list_sample_sources,
-    parse_settings,
-    parse_sources,
-    read_yaml,
-    validate_settings,
-)
+from flows.settings import build_config, parse_settings, parse_sources, read_yaml, validate_settings
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def written(folder: Path, text: str) -> Path:
@@ -26,17 +21,10 @@ def written(folder: Path, text: str) -> Path:
 
 
 def test_sources_with_and_without_files_and_maps() -> None:
-    assert parse_sources(["gsm8k", "mine=a=b.jsonl"], ["mine:question=q,answer=a"]) == [
-        {"name": "gsm8k", "path": None, "columns": {}},
-        {"name": "mine", "path": "a=b.jsonl", "columns": {"question": "q", "answer": "a"}},
-    ]
-
-
-def test_a_map_without_a_name_is_of_the_last_source() -> None:
-    assert parse_sources(["gsm8k", "mine=x.jsonl"], ["question=q,answer=a"])[1]["columns"] == {
-        "question": "q",
-        "answer": "a",
-    }
+    mine = {"name": "mine", "path": "a=b.jsonl", "columns": {"question": "q", "answer": "a"}}
+    for name in ("mine:", ""):  # a map without a name is of the last source
+        parsed = parse_sources(["gsm8k", "mine=a=b.jsonl"], [f"{name}question=q,answer=a"])
+        assert parsed == [{"name": "gsm8k", "path": None, "columns": {}}, mine]
 
 
 @pytest.mark.parametrize(
@@ -66,17 +54,6 @@ def test_options_go_to_their_source_with_values_as_yaml_has_them() -> None:
         parse_sources(["gsm8k"], [], options=["x:a=b"])
 
 
-def test_a_source_given_twice_is_refused_not_halved() -> None:
-    with pytest.raises(ConfigError, match="'gsm8k' is given twice"):
-        parse_sources(["gsm8k=a.jsonl", "gsm8k=b.jsonl"], [])
-
-
-def test_a_licence_goes_to_its_source() -> None:
-    mine, other = parse_sources(["mine=x.jsonl", "gsm8k"], [], ["mine=CC BY-SA 4.0, a=b"])
-    assert mine["licence"] == "CC BY-SA 4.0, a=b"
-    assert "licence" not in other
-
-
 @pytest.mark.parametrize("licence", ["", "mine", "mine=", "other=MIT"])
 def test_licences_that_fit_nothing_are_refused(licence: str) -> None:
     with pytest.raises(ConfigError, match=r"--licence .*is not NAME=LICENCE"):
@@ -89,11 +66,6 @@ def test_options_go_over_the_file_and_the_file_over_the_profile(tmp_path: Path) 
     assert (config.seed, config.limit) == (2, 5)
     assert (config.chat.model, config.chat.timeout_s) == ("large", 3.0)
     assert config.chat.engine == "vllm"
-
-
-def test_a_file_of_all_settings_gives_the_configuration_back(tmp_path: Path) -> None:
-    config = build_config("gpu", None, {"out": "x", "oracle.version": "v2"})
-    assert build_config("embedded", written(tmp_path, yaml.safe_dump(config.model_dump())), {}) == config
 
 
 @pytest.mark.parametrize(
@@ -116,18 +88,20 @@ def test_a_wrong_file_is_told_field_by_field(tmp_path: Path, text: str, options:
         build_config("embedded", written(tmp_path, text), options)
 
 
-def test_a_field_that_is_made_from_a_wrong_one_is_not_told_beside_it() -> None:
+@pytest.mark.parametrize(
+    ("settings", "told"),
+    [
+        ({"limits": {"max_sessions": "many"}}, "limits.max_sessions: Input should be a valid integer"),  # and no more
+        (
+            {"back_ends": [{"name": "a"}, {"name": "a"}]},
+            "back_ends: two back-ends have the same name; names must be unique",
+        ),
+    ],
+)
+def test_a_fault_is_told_once_and_in_its_own_words(settings: dict[str, Any], told: str) -> None:
     with pytest.raises(ConfigError) as wrong:
-        validate_settings(ServeConfig, {"checkpoint": "nano", "limits": {"max_sessions": "many"}})
-    assert str(wrong.value).startswith(
-        "The configuration is invalid: limits.max_sessions: Input should be a valid integer. "
-    )
-
-
-def test_a_fault_of_several_fields_is_told_in_its_own_words() -> None:
-    with pytest.raises(ConfigError) as wrong:
-        validate_settings(ServeConfig, {"checkpoint": "nano", "back_ends": [{"name": "a"}, {"name": "a"}]})
-    assert "invalid: back_ends: two back-ends have the same name; names must be unique. " in str(wrong.value)
+        validate_settings(ServeConfig, {"checkpoint": "nano", **settings})
+    assert str(wrong.value).startswith(f"The configuration is invalid: {told}. ")
 
 
 def test_a_file_that_is_not_there_or_no_text_is_named(tmp_path: Path) -> None:
@@ -136,24 +110,6 @@ def test_a_file_that_is_not_there_or_no_text_is_named(tmp_path: Path) -> None:
     (tmp_path / "bytes.yaml").write_bytes(b"\xff\xfe\xff")
     with pytest.raises(ConfigError, match="must be a YAML file"):
         build_config("embedded", tmp_path / "bytes.yaml", {})
-
-
-def test_a_profile_nobody_knows_is_answered_with_those_there_are() -> None:
-    with pytest.raises(ConfigError, match=r"no profile 'tpu'.*embedded, gpu"):
-        build_config("tpu", None, {})
-
-
-def test_differences_name_each_field_with_both_values() -> None:
-    left = RefreshConfig()
-    right = build_config("embedded", None, {"seed": 3, "chat.port": 8_000})
-    assert list_differences(left, right) == [("chat.port", 0, 8_000), ("seed", 0, 3)]
-    assert list_differences(left, left) == []
-
-
-def test_our_sample_items_are_three_sources() -> None:
-    found = list_sample_sources()
-    assert [each.name for each in found] == ["gsm8k", "hssbench", "mmlu_pro"]
-    assert all(each.path and Path(each.path).is_file() for each in found)
 
 
 @pytest.mark.parametrize(
@@ -166,9 +122,13 @@ def test_powers_of_ten_are_numbers_typed_or_in_a_file(typed: str, value: object,
 
 
 def test_any_setting_is_typed_by_its_dotted_name() -> None:
-    typed = parse_settings(["forms.tail_share=0.3", "speech.voices_b=[am_adam, bf_emma]", "gate.asr=none"])
-    config = build_config("embedded", None, typed)
+    typed = ["forms.tail_share=0.3", "speech.voices_b=[am_adam, bf_emma]", "gate.asr=none"]
+    config = build_config("embedded", None, parse_settings([*typed, "pictures.engine=openai", "pictures.model=m"]))
     assert (config.forms.tail_share, config.speech.voices_b, config.gate.asr) == (0.3, ["am_adam", "bf_emma"], "none")
+    assert config.pictures is not None, "a section that was off"
+    assert (config.pictures.engine, config.pictures.model) == ("openai", "m")
+    with pytest.raises(ConfigError, match="hssbench: Extra inputs"):
+        build_config("embedded", None, parse_settings(["hssbench.x=1"]))
 
 
 @pytest.mark.parametrize("text", ["forms.tail_share", "=3", "a=[", "a="])
@@ -177,17 +137,10 @@ def test_a_setting_that_is_none_is_refused(text: str) -> None:
         parse_settings([text])
 
 
-def test_a_section_that_is_off_is_set_and_one_nobody_knows_is_named() -> None:
-    seeing = build_config("embedded", None, parse_settings(["pictures.engine=openai", "pictures.model=m"])).pictures
-    assert seeing is not None
-    assert (seeing.engine, seeing.model) == ("openai", "m")
-    with pytest.raises(ConfigError, match="hssbench: Extra inputs"):
-        build_config("embedded", None, parse_settings(["hssbench.x=1"]))
-
-
 def test_pictures_and_licences_go_to_their_sources() -> None:
-    (parsed,) = parse_sources(["hssbench=h.jsonl"], [], ["hssbench=own"], ["hssbench=shots"])
-    assert (parsed["licence"], parsed["pictures"]) == ("own", "shots")
+    parsed, other = parse_sources(["hssbench=h.jsonl", "gsm8k"], [], ["hssbench=CC BY, a=b"], ["hssbench=shots"])
+    assert (parsed["licence"], parsed["pictures"]) == ("CC BY, a=b", "shots")
+    assert not {"licence", "pictures"} & other.keys()
     with pytest.raises(ConfigError, match="--pictures gsm8k=shots is not NAME=FOLDER"):
         parse_sources(["hssbench=h.jsonl"], [], [], ["gsm8k=shots"])
 
@@ -197,3 +150,22 @@ def test_a_fault_says_where_all_fields_of_that_configuration_are() -> None:
         validate_settings(RefreshConfig, {"nothing": 1})
     with pytest.raises(ConfigError, match=r"All fields: ServeConfig in data_schemas/config/serving\.py"):
         validate_settings(ServeConfig, {"checkpoint": "nano", "nothing": 1})
+
+
+def test_deployments_are_sound_configurations_that_belong_together() -> None:
+    written = yaml.safe_load((ROOT / "prefect.yaml").read_text(encoding="utf-8"))["deployments"]
+    by_name = {each["name"]: each for each in written}
+    configs: dict[str, Any] = {
+        name: validate_settings(KINDS[name].config, by_name[name]["parameters"]["config"])
+        for name in ("refresh", "speech", "evaluate", "serve")
+    }
+    assert [each.name for each in configs["refresh"].sources] == ["gsm8k", "mmlu_pro", "hssbench"]
+    sources = [*configs["refresh"].sources, *configs["speech"].sources]
+    assert all((ROOT / str(each.path)).is_file() for each in sources)
+    assert not any(Path(str(path)).is_absolute() for path in (configs["refresh"].out, *(each.path for each in sources)))
+    assert configs["evaluate"].path == configs["refresh"].out
+    assert configs["evaluate"].checkpoint == configs["serve"].checkpoint == "demo-checkpoints/nano-demo-front-end-40"
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    assert "--max-steps 40 " in makefile
+    assert "--out $(DEMO)-front-end --checkpoints $(DEMO)-checkpoints" in makefile
+    assert {by_name[each]["work_pool"]["name"] for each in ("evaluate", "serve")} == {"gpu"}

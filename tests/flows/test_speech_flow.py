@@ -3,10 +3,8 @@
 from pathlib import Path
 
 import pytest
-import yaml
 from prefect.client.orchestration import get_client
 
-from data_schemas.config.speech_rows import SpeechRowsConfig
 from flows import speech as speech_flow
 from kame_model.encode.token_dataset import TokenDataset
 from tests.support.sentences import speech_config
@@ -28,10 +26,3 @@ def test_its_tasks_are_those_of_the_run(tmp_path: Path) -> None:
     assert set(artifacts) == {"speech", "speech-refused"}
     assert artifacts["speech"].data == 100.0
     assert len(TokenDataset(str(tmp_path / "speech"))) == made.manifest.counts.n_rows
-
-
-def test_its_deployment_is_a_sound_configuration_of_the_sample_items() -> None:
-    deployments = yaml.safe_load((ROOT / "prefect.yaml").read_text(encoding="utf-8"))["deployments"]
-    (deployment,) = [each for each in deployments if each["name"] == "speech"]
-    config = SpeechRowsConfig.model_validate(deployment["parameters"]["config"])
-    assert all((ROOT / str(each.path)).is_file() for each in config.sources)

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 from prefect.client.orchestration import get_client
-from prefect.client.schemas.objects import Artifact
 from prefect.client.schemas.sorting import FlowRunSort
 from prefect.utilities.schema_tools.validation import validate
 
@@ -15,15 +14,10 @@ from data_schemas.config.front_end import FrontEndConfig
 from flows import train
 from flows.runs.train import Stopped
 from kame_model.checkpoint.registry import read_registry
+from kame_model.train.logs import METRICS, read_metrics
+from tests.support.prefect_servers import read_artifacts
 
 pytestmark = pytest.mark.full
-
-
-def artifacts() -> dict[str, Artifact]:
-    """The last artifact of each key."""
-    with get_client(sync_client=True) as client:
-        found = client.read_artifacts()
-    return {str(each.key): each for each in sorted(found, key=lambda each: str(each.created))}
 
 
 def last_state() -> str:
@@ -47,13 +41,16 @@ def test_a_run_stopped_by_its_worker_goes_on_and_shows_what_it_did(
     with pytest.raises(Stopped, match="is saved"):
         train.train(quick_config)
     assert last_state() == "Failed"
-    assert "losses-dialogues" in artifacts(), "losses are shown however training ended"
+    assert "losses-dialogues" in read_artifacts(), "losses are shown however training ended"
+    assert read_registry(quick_config.checkpoints) == []
     monkeypatch.setattr(train.ShownProgress, "step", shown)
     checkpoint = train.train(quick_config)
     assert last_state() == "Completed"
+    lines = read_metrics(quick_config.of_seed / "run" / METRICS)
+    assert [line["step"] for line in lines if line["kind"] == "train"] == [1, 2, 3], "it has gone on"
     (entry,) = read_registry(quick_config.checkpoints)
     assert Path(checkpoint).name == entry.name
-    told = artifacts()
+    told = read_artifacts()
     assert {"training", "losses-dialogues", "evaluation", "checkpoint-card"} <= told.keys()
     assert told["training"].data == 100.0
     assert str(told["losses-dialogues"].data).startswith("data:image/png;base64,iVBOR")

@@ -3,7 +3,7 @@
 import shutil
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -113,12 +113,29 @@ def _read_cursor_s(page: "Page") -> float:
     return float(page.evaluate(drawn))
 
 
-def grave_faults(page: "Page", width: int) -> list[str]:
-    """Returns the serious and critical findings of axe-core on a page, and a fault if it is wider than its window.
+def grave_faults(
+    browser: "Browser",
+    addresses: Iterable[str],
+    look: tuple[str, int],
+    prepare: Callable[["Page"], None] = lambda page: None,
+) -> list[str]:
+    """Returns serious and critical findings of axe-core on pages, and a fault for each page wider than its window.
 
     Args:
-        width: width of the window in pixels.
+        look: colour scheme, and width of the window in pixels.
+        prepare: waits for what is drawn on a page, or opens what is folded.
     """
+    scheme, width = look
+    options = {"color_scheme": scheme, "viewport": {"width": width, "height": 800}, "bypass_csp": True}
+    found: list[str] = []
+    for address in addresses:
+        with opened(browser, address, **options) as page:
+            prepare(page)
+            found += _find_grave_faults(page, width)
+    return found
+
+
+def _find_grave_faults(page: "Page", width: int) -> list[str]:
     found = [
         f"{each['id']} at {node['target']}"
         for each in (page.add_script_tag(path=AXE), page.evaluate("axe.run()"))[1]["violations"]

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import httpx
-from prefect.client.orchestration import SyncPrefectClient
+from prefect.client.orchestration import SyncPrefectClient, get_client
+from prefect.client.schemas.objects import Artifact
 
 from backends.chat.child_server import find_free_port
 
@@ -132,3 +133,10 @@ def prefect_server(folder: Path) -> Iterator[Prefect]:
     prefect = make_prefect(folder)
     with prefect.serving():
         yield prefect
+
+
+def read_artifacts() -> dict[str, Artifact]:
+    """The last artifact of each key, at the server of the settings."""
+    with get_client(sync_client=True) as client:
+        found = client.read_artifacts()
+    return {str(each.key): each for each in sorted(found, key=lambda each: str(each.created))}

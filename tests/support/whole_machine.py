@@ -19,21 +19,22 @@ ENDING_S = 600.0
 
 
 @contextmanager
-def kame_up(folder: Path) -> Iterator[dict[str, str]]:
+def kame_up(folder: Path, **environment: str) -> Iterator[dict[str, str]]:
     """What each part says once all are ready: `dashboard` its address with the token, `prefect` its own.
 
     Ctrl-C ends them, and must end all of them.
 
     Args:
-        folder: where it is typed, and where its cache and Prefect's database are.
+        folder: where it is typed, and where its cache and Prefect's database are; what it prints is in up.txt.
+        environment: variables beside those of this process.
     """
     port = find_free_port(0, "test")
     own = {"KAME_CACHE": f"{folder}/.cache", "PREFECT_HOME": f"{folder}/.prefect", "PREFECT_SERVER_API_PORT": str(port)}
     command = [str(KAME), "up", "--port", "0", "--json"]
     with (
-        (folder / "up.txt").open("w") as errors,
+        (folder / "up.txt").open("a") as errors,
         subprocess.Popen(
-            command, cwd=folder, env=os.environ | own, stdout=subprocess.PIPE, stderr=errors, text=True
+            command, cwd=folder, env=os.environ | own | environment, stdout=subprocess.PIPE, stderr=errors, text=True
         ) as process,
     ):
         try:
@@ -68,6 +69,8 @@ def _read_components(process: "subprocess.Popen[str]", folder: Path) -> dict[str
     while "worker-gpu" not in told:
         line = process.stdout.readline()
         assert line, f"kame up ended: {(folder / 'up.txt').read_text()}"
+        with (folder / "up.txt").open("a") as printed:
+            printed.write(line)
         component = json.loads(line)
         assert "component" in component, line
         told[component["component"]] = component["what"]

@@ -20,12 +20,6 @@ from tests.support.refreshing import GOOD, ROWS, Bench, assert_one_message
 pytestmark = pytest.mark.full
 
 
-def test_the_good_source_is_good(bench: Bench) -> None:
-    result = bench.refresh("--json")
-    assert result.exit_code == 0, result.output
-    assert json.loads(result.stdout)["dialogues"] == len(ROWS)
-
-
 SOURCES: list[tuple[str, bytes | None, str]] = [
     ("rows.jsonl", None, "no file .*rows.jsonl"),
     ("rows.jsonl", b'{"q": 1}\n', r"column\(s\) question, answer .*there are: q"),
@@ -37,13 +31,13 @@ SOURCES: list[tuple[str, bytes | None, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("name", "content", "says"), SOURCES, ids=[each[2] for each in SOURCES])
-def test_a_source_that_cannot_be_read(bench: Bench, name: str, content: bytes | None, says: str) -> None:
+def test_sources_that_cannot_be_read(bench: Bench) -> None:
     assert bench.refresh().exit_code == 0
     before = bench.state()
-    path = bench.folder / name if content is None else bench.file(name, content)
-    assert_one_message(bench.refresh(source=f"gsm8k={path}"), 3, says)
-    assert bench.state() == before
+    for name, content, says in SOURCES:
+        path = bench.folder / name if content is None else bench.file(name, content)
+        assert_one_message(bench.refresh(source=f"gsm8k={path}"), 3, says)
+        assert bench.state() == before
 
 
 def test_lines_that_are_no_rows_are_rejects_and_stop_nothing(bench: Bench) -> None:
@@ -107,25 +101,12 @@ def test_a_file_where_the_folder_should_be(bench: Bench) -> None:
     assert bench.out.read_text(encoding="utf-8") == "in the way"
 
 
-@pytest.mark.parametrize("command", ["inspect", "check"])
-def test_a_folder_that_is_no_dataset(bench: Bench, command: str) -> None:
-    result = CliRunner().invoke(app, [command, str(bench.folder)])
-    assert_one_message(result, 6, "is not a dataset.*kame refresh")
-
-
-@pytest.mark.parametrize(
-    ("content", "says"),
-    [
-        (b"{", "damaged"),
-        (b"[]", "damaged"),
-        (b'{"schema_version": 99}', "schema version 99.*Update"),
-        (b"\xff", "damaged"),
-    ],
-)
-def test_a_manifest_that_cannot_be_used(dataset: Path, content: bytes, says: str) -> None:
-    (dataset / "dataset.json").write_bytes(content)
-    for command in ("inspect", "check"):
-        assert_one_message(CliRunner().invoke(app, [command, str(dataset)]), 6, says)
+def test_manifests_that_cannot_be_used(dataset: Path) -> None:
+    too_new = (b'{"schema_version": 99}', "schema version 99.*Update")
+    for content, says in ((b"{", "damaged"), (b"[]", "damaged"), (b"\xff", "damaged"), too_new):
+        (dataset / "dataset.json").write_bytes(content)
+        for command in ("inspect", "check"):
+            assert_one_message(CliRunner().invoke(app, [command, str(dataset)]), 6, says)
 
 
 def test_a_dialogue_that_is_not_there_and_sound_that_cannot_be_written(made: Path, tmp_path: Path) -> None:
@@ -141,13 +122,13 @@ def test_a_shard_that_is_damaged(dataset: Path) -> None:
     assert_one_message(CliRunner().invoke(app, ["inspect", str(dataset)]), 5, "not a complete Parquet file")
 
 
-@pytest.mark.parametrize("line", [b"no json", b"[]", b"{}", b"\xff\xfe"])
-def test_flags_that_are_none(bench: Bench, line: bytes) -> None:
+def test_flags_that_are_none(bench: Bench) -> None:
     assert bench.refresh().exit_code == 0
     before = bench.state()
-    (bench.out / "flags.jsonl").write_bytes(b'{"dialogue_id": "x", "reason": "y"}\n' + line + b"\n")
-    assert_one_message(bench.refresh(), 6, "flags.jsonl")
-    assert bench.state() == before
+    for line in (b"no json", b"[]", b"{}", b"\xff\xfe"):
+        (bench.out / "flags.jsonl").write_bytes(b'{"dialogue_id": "x", "reason": "y"}\n' + line + b"\n")
+        assert_one_message(bench.refresh(), 6, "flags.jsonl")
+        assert bench.state() == before
 
 
 def test_too_little_room_is_said_before_work(tiny_disk: Path, tmp_path: Path) -> None:

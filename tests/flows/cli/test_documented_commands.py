@@ -9,6 +9,7 @@ import typer.main
 
 from flows.cli.app import app
 
+pytestmark = pytest.mark.quick
 ROOT = Path(__file__).resolve().parents[3]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")), *sorted((ROOT / "examples").rglob("*.md"))]
 LINE = re.compile(r"^(?: {4,}|\t)?(?:[A-Z_]+=\S+ )*(kame (?:[^\n\\]|\\\n)+)", re.MULTILINE)
@@ -42,14 +43,12 @@ def check(line: str) -> str | None:
     return f"no option {unknown}" if unknown else None
 
 
-@pytest.mark.quick
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_commands_and_options_exist(page: Path) -> None:
     wrong = [f"{line.strip()}: {fault}" for line in find_commands(page) if (fault := check(line))]
     assert not wrong, "\n".join(wrong)
 
 
-@pytest.mark.quick
 @pytest.mark.parametrize(
     ("line", "fault"),
     [
@@ -61,8 +60,4 @@ def test_commands_and_options_exist(page: Path) -> None:
 )
 def test_a_line_that_is_wrong_is_found(line: str, fault: str | None) -> None:
     assert check(line.replace("\\\n", " ")) == fault
-
-
-@pytest.mark.quick
-def test_commands_are_found_at_all() -> None:
-    assert sum(len(find_commands(page)) for page in PAGES) > 100
+    assert sum(len(find_commands(page)) for page in PAGES) > 100, "they are found at all"

@@ -18,11 +18,3 @@ def test_another_model_than_the_embedded_one_is_shown_the_whole_hint_and_the_dat
     assert {(row["model"], row["prompt_version"]) for row in rows} == {("double", "whole-1")}
     assert {path.stem for path in (bench.out / "prompts").rglob("*.yaml")} == {rows[0]["prompt_digest"]}
     assert "whole-1" in (bench.out / "README.md").read_text(encoding="utf-8")
-
-
-def test_a_prompt_set_that_is_named_is_the_one_that_is_used(bench: Bench) -> None:
-    engine = DoubleEngine(ChatConfig())
-    assert bench.refresh_by(engine, "--set", "oracle.prompt=v2").exit_code == 0
-    assert engine.requests
-    assert not any("Hidden hint: " in request["messages"][-1]["content"] for request in engine.requests)
-    assert "whole-1" not in (bench.out / "README.md").read_text(encoding="utf-8")

@@ -6,8 +6,7 @@ import json
 import os
 import shutil
 import signal
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import httpx
@@ -23,9 +22,7 @@ from flows.runs.serve import Serving
 from kame_model.checkpoint.files import CARD, FACTS, WEIGHTS
 from kame_model.checkpoint.licences import collect_licences
 from kame_model.checkpoint.load import load_checkpoint
-from kame_model.serve.parts import Parts
 from tests.support.hub_server import HubServer, hub_server, use_hub
-from tests.support.serving import doubles
 
 pytestmark = pytest.mark.full
 
@@ -63,7 +60,9 @@ def publish(folder: Path, *options: str) -> Result:
 CODEC = ("--licence", "codec=CC-BY-4.0")
 
 
-def test_a_published_checkpoint_is_read_by_its_name(hub: HubServer, mine: Path) -> None:
+def test_a_published_checkpoint_is_read_by_its_name_and_its_card_tells_licences_and_figures(
+    hub: HubServer, mine: Path
+) -> None:
     done = publish(mine, *CODEC, "--json")
     assert done.exit_code == 0, done.output
     here, there = load_checkpoint(str(mine)), load_checkpoint(NAME)
@@ -73,17 +72,18 @@ def test_a_published_checkpoint_is_read_by_its_name(hub: HubServer, mine: Path) 
     assert there.codec().digest == here.codec().digest
     shown = CliRunner().invoke(app, ["checkpoint", "show", NAME])
     assert shown.exit_code == 0, shown.output
+    card = hub.content(NAME, CARD, "model").decode()
+    assert yaml.safe_load(card.split("---")[1])["license"] == ["cc-by-4.0", "cc0-1.0", "mit"]
+    for told in ("| questions of gsm8k | MIT |", "| codec | CC-BY-4.0 |", f"kame serve {NAME}", "## Figures"):
+        assert told in card
 
 
+@pytest.mark.usefixtures("serve_doubles")
 def test_a_published_checkpoint_is_served_by_its_name(
     hub: HubServer, mine: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     publish(mine, *CODEC)
     run, served = serving.run, list[tuple[int, str]]()
-
-    @asynccontextmanager
-    async def build(config: ServeConfig) -> AsyncIterator[Parts]:
-        yield doubles()
 
     async def run_and_stop(config: ServeConfig, on_ready: Told, on_drain: Told) -> None:
         async def ask(url: str) -> None:
@@ -100,7 +100,6 @@ def test_a_published_checkpoint_is_served_by_its_name(
         await run(config, ready, on_drain)
         await asyncio.gather(*tasks)
 
-    monkeypatch.setattr(serving, "build_parts", build)
     monkeypatch.setattr(serving, "run", run_and_stop)
     shown = CliRunner().invoke(app, ["serve", NAME, "--port", "0"])
     assert shown.exit_code == 0, shown.output
@@ -113,16 +112,6 @@ def test_a_hub_that_breaks_off_is_told(hub: HubServer, mine: Path) -> None:
     hub.breaks_off = True
     with pytest.raises(BackendError, match=r"Cannot download .* of me/nano"):
         load_checkpoint(NAME)
-
-
-def test_its_card_tells_licences_and_figures(hub: HubServer, mine: Path) -> None:
-    publish(mine, *CODEC)
-    card = hub.content(NAME, CARD, "model").decode()
-    assert yaml.safe_load(card.split("---")[1])["license"] == ["cc-by-4.0", "cc0-1.0", "mit"]
-    assert "| questions of gsm8k | MIT |" in card
-    assert "| codec | CC-BY-4.0 |" in card
-    assert f"kame serve {NAME}" in card
-    assert "## Figures" in card
 
 
 def test_everything_comes_in_one_commit_and_again_nothing(hub: HubServer, mine: Path) -> None:

@@ -23,19 +23,10 @@ from data_schemas.errors import ConfigError
 from flows import settings
 from flows.cli.app import app
 from flows.cli.serve import build_serve_config, make_back_end_settings
-from tests.support.serving import tiny_checkpoint
 
 pytestmark = pytest.mark.full
 
 KAME = Path(sys.executable).with_name("kame")
-
-
-@pytest.fixture(scope="module")
-def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A whole checkpoint of a few thousand weights."""
-    folder = tmp_path_factory.mktemp("tiny")
-    tiny_checkpoint(folder)
-    return folder / "export"
 
 
 def settings_in(folder: Path, **more: Any) -> Path:
@@ -118,13 +109,6 @@ def test_without_a_checkpoint_the_shipped_one_is_taken_or_it_is_told_how_to_get_
     assert build_serve_config(settings_in(tmp_path), {}).checkpoint == "from-yaml"
 
 
-def test_what_is_shipped_lies_beside_the_packages(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(settings, "__file__", str(tmp_path / "flows" / "settings.py"))
-    assert settings.find_shipped_checkpoint() is None
-    (tmp_path / "examples" / "checkpoints" / "nano").mkdir(parents=True)
-    assert settings.find_shipped_checkpoint() == str(tmp_path / "examples" / "checkpoints" / "nano")
-
-
 def test_a_file_that_is_none_and_a_setting_that_is_none_end_with_2(tmp_path: Path) -> None:
     (tmp_path / "broken.yaml").write_text("checkpoint: [", encoding="utf-8")
     for options in (["--config", str(tmp_path / "broken.yaml")], ["c", "--set", "port"], ["c", "--set", "prot=1"]):
@@ -141,9 +125,9 @@ def test_a_port_that_is_taken_is_told_before_anything_is_loaded() -> None:
 
 
 @contextmanager
-def served(checkpoint: Path, *options: str, **environment: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+def served(checkpoint: str, *options: str, **environment: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
     """The command as a process of its own, and its URL; its chat model is down."""
-    command = [str(KAME), "serve", str(checkpoint), "--port", "0", "--json", "--llm-url", "http://127.0.0.1:1/v1"]
+    command = [str(KAME), "serve", checkpoint, "--port", "0", "--json", "--llm-url", "http://127.0.0.1:1/v1"]
     command += ["--llm-model", "none", "--max-sessions", "2", "--set", "listener.engine=double", *options]
     pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     with subprocess.Popen(command, env={**os.environ, **environment}, **pipes) as process:
@@ -163,7 +147,7 @@ def read_until(process: "subprocess.Popen[str]", told: str) -> None:
         assert process.poll() is None
 
 
-def test_it_serves_until_it_is_told_to_stop_and_those_who_talk_may_finish(checkpoint: Path) -> None:
+def test_it_serves_until_it_is_told_to_stop_and_those_who_talk_may_finish(checkpoint: str) -> None:
     with served(checkpoint, KAME_SERVE_TOKEN="open sesame") as (process, url):
         assert httpx.get(f"{url}/readyz").status_code == 200
         assert "<title>Talk with KAME</title>" in httpx.get(url).text
@@ -187,7 +171,7 @@ def test_it_serves_until_it_is_told_to_stop_and_those_who_talk_may_finish(checkp
             httpx.get(url)
 
 
-def test_a_second_signal_ends_it_at_once(checkpoint: Path) -> None:
+def test_a_second_signal_ends_it_at_once(checkpoint: str) -> None:
     patient = ("--set", "limits.drain_s=3600")
     with served(checkpoint, *patient) as (process, url), connect(f"{url.replace('http', 'ws')}/api/chat") as socket:
         assert socket.recv() == b"\x00"

@@ -14,8 +14,6 @@ from prometheus_client.parser import text_string_to_metric_families
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import ClientConnection, connect
 
-from tests.support.serving import tiny_checkpoint
-
 pytestmark = pytest.mark.slow
 
 KAME = Path(sys.executable).with_name("kame")
@@ -67,18 +65,10 @@ def session_id(socket: ClientConnection) -> str:
                 return str(event["data"]["session_id"])
 
 
-@pytest.fixture(scope="module")
-def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A whole checkpoint of a few thousand weights."""
-    folder = tmp_path_factory.mktemp("tiny")
-    tiny_checkpoint(folder)
-    return folder / "export"
-
-
 @pytest.fixture
-def served(checkpoint: Path) -> Iterator[ServedGroup]:
+def served(checkpoint: str) -> Iterator[ServedGroup]:
     """Two processes with one slot each; their chat model is down."""
-    command = [str(KAME), "serve", str(checkpoint), "--port", "0", "--json", "--processes", "2", "--max-sessions", "1"]
+    command = [str(KAME), "serve", checkpoint, "--port", "0", "--json", "--processes", "2", "--max-sessions", "1"]
     command += ["--llm-url", "http://127.0.0.1:1/v1", "--llm-model", "none", "--device", "cpu"]
     # A machine that is busy with tests must not decide who is let in.
     for setting in ("listener.engine=double", "cascade.tts=double", "limits.drain_s=600", "limits.idle_s=3600"):

@@ -49,20 +49,16 @@ def test_an_event_is_shown_beside_the_utterance_in_which_it_is(shown: tuple[Audi
     assert [f"{event.t_s:.2f}" for event in oracle.events] == re.findall(r"([\d.]+)s r=", text)
 
 
-def test_a_dialogue_without_oracles_is_shown_too(shown: tuple[AudioDialogue, OracleRow]) -> None:
-    assert shown[0].turns[1].utterances[0].words[-1].word in seen(show.render_dialogue(shown[0], None))
-
-
-def test_the_ladder_shows_every_event(shown: tuple[AudioDialogue, OracleRow]) -> None:
-    text = seen(show.render_ladder(shown[1]))
-    assert all(f"{event.n_words_heard}/{event.n_words}" in text for event in shown[1].events)
-
-
-def test_words_are_shown_with_their_times(shown: tuple[AudioDialogue, OracleRow]) -> None:
-    last = shown[0].turns[1].utterances[0].words[-1]
-    assert f"{last.word} {last.start_s:.2f}-{last.end_s:.2f}" in re.sub(
-        r"\s+", " ", seen(show.render_words(shown[0]), 5_000)
-    )
+def test_words_have_their_times_the_ladder_its_events_and_a_dialogue_needs_no_oracles(
+    shown: tuple[AudioDialogue, OracleRow],
+) -> None:
+    row, oracle = shown
+    last = row.turns[1].utterances[0].words[-1]
+    assert last.word in seen(show.render_dialogue(row, None))
+    ladder = seen(show.render_ladder(oracle))
+    assert all(f"{event.n_words_heard}/{event.n_words}" in ladder for event in oracle.events)
+    words = re.sub(r"\s+", " ", seen(show.render_words(row), 5_000))
+    assert f"{last.word} {last.start_s:.2f}-{last.end_s:.2f}" in words
 
 
 def test_figures_name_sources_of_which_all_was_refused() -> None:

@@ -27,7 +27,7 @@ from kame_model.serve.oracle.routing import BackEnd
 from kame_model.serve.parts import Parts
 from kame_model.serve.session.recordings import RecordingFacts, Recordings
 from kame_model.serve.web import moshi_websocket
-from tests.support.serving import RepeatingChat, doubles, saying, tiny_checkpoint
+from tests.support.serving import RepeatingChat, doubles, saying
 
 pytestmark = pytest.mark.full
 
@@ -35,14 +35,6 @@ HEARD = re.compile("(delta )+golf( golf)*")
 """What is heard of the question; Opus smears its frames."""
 PATIENT = ["--set", "limits.max_sessions=1", "--set", "limits.max_backlog_s=10", "--set", "limits.max_unsent_s=10"]
 """One caller, of whom nothing is dropped on a machine that is too busy for real time."""
-
-
-@pytest.fixture(scope="module")
-def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """A whole checkpoint of a few thousand weights."""
-    folder = tmp_path_factory.mktemp("tiny")
-    tiny_checkpoint(folder)
-    return str(folder / "export")
 
 
 @pytest.fixture
@@ -117,18 +109,8 @@ def test_the_shipped_checkpoint_is_talked_with_as_the_options_say(
     assert 0.2 < np.abs(sound[:, 0]).max() < 0.5  # the double's tones
 
 
-def test_mode_cascade_needs_no_checkpoint(question: Path, tmp_path: Path, started: list[ServeConfig]) -> None:
-    options = ["--out", str(tmp_path / "out"), "--silence-s", "4", "--mode", "cascade"]
-    done = CliRunner().invoke(app, ["talk", str(question), *options, *PATIENT, "--json"])
-    assert done.exit_code == 0, done.output
-    assert started[0].checkpoint == NO_CHECKPOINT
-    (said,) = [each for each in json.loads(done.stdout)["transcript"] if each["speaker"] == "assistant"]
-    assert HEARD.match(said["text"])
-    assert said["whispered"] == said["text"]
-
-
 def test_each_text_is_said_when_the_one_before_has_been_listened_to(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, started: list[ServeConfig]
 ) -> None:
     sounds = {word: np.concatenate([saying(word, 8), saying(None, 6)]) for word in ("delta", "golf")}
     monkeypatch.setattr(client, "synthesise_user", sounds.__getitem__)
@@ -136,6 +118,7 @@ def test_each_text_is_said_when_the_one_before_has_been_listened_to(
     options = ["--out", str(tmp_path / "out"), "--silence-s", "3", "--mode", "cascade", *PATIENT, "--json"]
     done = CliRunner().invoke(app, ["talk", *said, *options])
     assert done.exit_code == 0, done.output
+    assert started[0].checkpoint == NO_CHECKPOINT, "a cascade needs none"
     first, second = json.loads(done.stdout)["exchanges"]
     for word, told in (("delta", first), ("golf", second)):
         assert all(word in told[each] for each in ("question", "oracle", "text")), told
@@ -152,7 +135,6 @@ def test_on_a_machine_that_is_too_slow_for_real_time_it_talks_all_the_same(
     assert json.loads(done.stdout)["transcript"] != []
 
 
-@pytest.mark.full
 def test_an_answer_that_does_not_end_is_told(checkpoint: str, question: Path, tmp_path: Path) -> None:
     """The tiny front-end says a piece of text with each frame."""
     options = ["--checkpoint", checkpoint, "--out", str(tmp_path / "out"), "--answer-timeout-s", "1", *PATIENT]
@@ -203,32 +185,27 @@ def test_a_broken_message_keeps_what_was_said_until_then(
     assert soundfile.read(out / "conversation.wav")[0][:, 1].any()
 
 
-def test_nothing_is_written_where_nothing_was_said(question: Path, tmp_path: Path) -> None:
+def test_nothing_is_written_where_no_server_answers(question: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    options = ["--url", "http://127.0.0.1:1", "--out", str(out)]
-    assert CliRunner().invoke(app, ["talk", str(question), *options]).exit_code == 4
+    done = CliRunner().invoke(app, ["talk", str(question), "--url", "http://127.0.0.1:1", "--out", str(out)])
+    assert (done.exit_code, "No server answers at http://127.0.0.1:1" in done.output) == (4, True)
     assert not out.exists()
 
 
-def test_model_and_prompt_are_asked_for(checkpoint: str, question: Path, tmp_path: Path) -> None:
+def test_model_and_prompt_are_asked_for_and_people_see_what_is_said(
+    checkpoint: str, question: Path, tmp_path: Path
+) -> None:
     options = ["--checkpoint", checkpoint, "--out", str(tmp_path / "out"), "--silence-s", "0", *PATIENT]
+    options += ["--set", "care.notice=Nobody is here."]
     done = CliRunner().invoke(app, ["talk", str(question), *options, "--model", "big", "--prompt", "cascade"])
     assert done.exit_code == 0, done.output
-    assert "tandem, back-end default, model big." in done.stderr
-    for wrong in (["--model", "gpt-9"], ["--prompt", "nobodys"]):
-        done = CliRunner().invoke(app, ["talk", str(question), *options, *wrong])
-        assert (done.exit_code, wrong[1] in done.output) == (4, True), done.output
-
-
-def test_people_see_the_notice_the_transcript_and_the_oracles(checkpoint: str, question: Path, tmp_path: Path) -> None:
-    options = ["--checkpoint", checkpoint, "--out", str(tmp_path / "out"), "--silence-s", "0"]
-    options += [*PATIENT, "--set", "care.notice=Nobody is here."]
-    done = CliRunner().invoke(app, ["talk", str(question), *options])
-    assert done.exit_code == 0, done.output
-    assert "tandem, back-end default. Nobody is here." in done.stderr
+    assert "tandem, back-end default, model big. Nobody is here." in done.stderr
     assert HEARD.search(done.stdout)
     assert "Oracles" in done.stdout
     assert "conversation.wav (left: assistant, right: user)" in done.stdout
+    for wrong in (["--model", "gpt-9"], ["--prompt", "nobodys"]):
+        done = CliRunner().invoke(app, ["talk", str(question), *options, *wrong])
+        assert (done.exit_code, wrong[1] in done.output) == (4, True), done.output
 
 
 @pytest.mark.parametrize("answer", ["y\n", "n\n", ""])
@@ -270,8 +247,3 @@ def test_a_server_that_records_nobody_says_so(checkpoint: str, question: Path) -
 def test_what_does_not_go_together_ends_with_2(options: list[str], told: str, question: Path) -> None:
     done = CliRunner().invoke(app, ["talk", *[each.format(question=question) for each in options]])
     assert (done.exit_code, told in done.output) == (2, True), done.output
-
-
-def test_no_server_ends_with_4(question: Path) -> None:
-    done = CliRunner().invoke(app, ["talk", str(question), "--url", "http://127.0.0.1:1"])
-    assert (done.exit_code, "No server answers at http://127.0.0.1:1" in done.output) == (4, True)

@@ -15,19 +15,15 @@ def train(*arguments: str) -> Result:
     return CliRunner().invoke(app, ["train", *arguments])
 
 
-def test_a_vocabulary_is_written_and_told_of(made: Path, tmp_path: Path) -> None:
+def test_a_vocabulary_is_written_and_told_of_to_people_and_as_json(made: Path, tmp_path: Path) -> None:
     out = tmp_path / "models" / "tokenizer.model"
     told = train(str(made), "--out", str(out), "--vocabulary", "150")
     assert told.exit_code == 0, told.output
     tokenizer = Tokenizer(out)
     assert f"150 pieces, digest {tokenizer.digest}" in told.output
     assert len(tokenizer.encode("ninety six")) == 2
-
-
-def test_programs_are_told_the_same_as_json(made: Path, tmp_path: Path) -> None:
     out = tmp_path / "tokenizer.model"
-    told = train(str(made), str(made), "--out", str(out), "--vocabulary", "150", "--json")
-    figures = json.loads(told.stdout)
+    figures = json.loads(train(str(made), str(made), "--out", str(out), "--vocabulary", "150", "--json").stdout)
     assert figures["digest"] == Tokenizer(out).digest
     assert figures["words"] == 2 * sum(len(text.split()) for text in read_training_texts(DatasetReader(str(made))))
 

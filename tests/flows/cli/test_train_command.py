@@ -45,12 +45,16 @@ def settings(folder: Path) -> Path:
 @pytest.mark.full
 def test_a_run_is_made_and_told_of_as_json(rows: Path, tmp_path: Path) -> None:
     out = tmp_path / "run"
-    code, said = run(rows, "--out", out, "--max-steps", 2, "--config", settings(tmp_path), "--json")
+    typed = ("--out", out, "--max-steps", 2, "--max-hours", 0.5, "--config", settings(tmp_path), "--json")
+    code, said = run(f"{rows}=3", *typed)
     assert code == 0, said
     told = json.loads(said)
     assert told["step"] == 2
     assert set(told["evaluation"]) == {"right", "wrong", "none"}
     assert (out / "DONE").exists()
+    begun_with = json.loads((out / "config.json").read_text())["config"]
+    assert begun_with["data"]["datasets"] == [{"path": str(rows), "weight": 3.0}]
+    assert begun_with["max_hours"] == 0.5
 
 
 def test_a_person_is_told_of_the_three_columns(rows: Path, tmp_path: Path) -> None:
@@ -142,11 +146,18 @@ def test_several_processes_do_not_train_on_a_dataset(tmp_path: Path, monkeypatch
     assert not (tmp_path / "run").exists()
 
 
-def test_copying_without_a_vocabulary_anywhere_is_told(rows: Path, tmp_path: Path) -> None:
-    typed = ("--config", settings(tmp_path), "--set", "shares.copying=80")
-    code, said = run(rows, "--stage", "copy", "--out", tmp_path / "run", *typed)
-    assert code == 2
-    assert "none beside its rows" in said
+@pytest.mark.parametrize(
+    ("typed", "told"),
+    [
+        (("--stage", "copy", "--set", "shares.copying=80"), "none beside its rows"),  # no vocabulary
+        (("--stage", "speak"), "The stage 'speak' is of speech"),
+    ],
+)
+def test_a_stage_of_what_the_rows_do_not_hold_is_refused(
+    rows: Path, tmp_path: Path, typed: tuple[str, ...], told: str
+) -> None:
+    code, said = run(rows, *typed, "--out", tmp_path / "run", "--config", settings(tmp_path))
+    assert (code, told in said) == (2, True), said
 
 
 def test_a_folder_without_token_rows_is_told_plainly(tmp_path: Path) -> None:
@@ -154,19 +165,3 @@ def test_a_folder_without_token_rows_is_told_plainly(tmp_path: Path) -> None:
     assert code == 6
     assert "holds no token rows" in said
     assert "Traceback" not in said
-
-
-def test_weights_of_a_mixture_are_typed_behind_the_folder(rows: Path, tmp_path: Path) -> None:
-    out = tmp_path / "run"
-    typed = ("--out", out, "--max-steps", 1, "--max-hours", 0.5, "--config", settings(tmp_path), "--json")
-    code, said = run(f"{rows}=3", *typed)
-    assert code == 0, said
-    begun_with = json.loads((out / "config.json").read_text())["config"]
-    assert begun_with["data"]["datasets"] == [{"path": str(rows), "weight": 3.0}]
-    assert begun_with["max_hours"] == 0.5
-
-
-def test_a_stage_of_what_the_rows_do_not_hold_is_refused(rows: Path, tmp_path: Path) -> None:
-    code, said = run(rows, "--stage", "speak", "--out", tmp_path / "run", "--config", settings(tmp_path))
-    assert code == 2
-    assert "The stage 'speak' is of speech" in said

@@ -1,9 +1,7 @@
 """From a dataset to a registered checkpoint: every step, again without work, and stopped half-way."""
 
 import json
-import os
-import signal
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,7 +18,7 @@ from data_schemas.records import AudioDialogue
 from data_schemas.store import Store
 from flows.runs import train
 from flows.runs.speech import run_speech
-from flows.runs.train import Stopped, check_datasets, check_vocabulary, get_named_shares, run_front_end
+from flows.runs.train import check_datasets, check_vocabulary, get_named_shares, run_front_end
 from kame_model.checkpoint import load
 from kame_model.checkpoint.files import FACTS
 from kame_model.checkpoint.kame_json import TrainedDelays, read_kame_json
@@ -32,7 +30,7 @@ from kame_model.encode.held_out import read_excluded_ids
 from kame_model.encode.manifest import read_manifest
 from kame_model.evaluate.recall import items as recall_items
 from kame_model.evaluate.report.folder import read_items
-from kame_model.train.logs import PICTURE, plot_losses, read_metrics
+from kame_model.train.logs import PICTURE, plot_losses
 from kame_model.train.run_facts import read_facts
 from tests.support.codecs import count_encoded
 from tests.support.sentences import speech_config
@@ -43,18 +41,16 @@ pytestmark = pytest.mark.full
 
 
 class Watching:
-    """Training's progress, remembered; `at` is called at each step."""
+    """Training's progress, remembered."""
 
-    def __init__(self, at: Callable[[int], None] = lambda step: None) -> None:
+    def __init__(self) -> None:
         self.steps: list[int] = []
-        self._at = at
 
     def begin(self, step: int, max_steps: int) -> None:
         """Nothing to remember."""
 
     def step(self, step: int, figures: Mapping[str, float]) -> None:
         self.steps.append(step)
-        self._at(step)
 
     def on_evaluation(self, step: int, evaluation: Mapping[str, Mapping[str, float]]) -> None:
         """Nothing to remember."""
@@ -91,30 +87,6 @@ def test_a_dataset_becomes_a_registered_checkpoint_and_again_does_nothing(config
     assert (config.of_seed / "run" / PICTURE).read_bytes() == picture
 
 
-def test_a_run_that_is_asked_to_stop_saves_and_goes_on(quick_config: FrontEndConfig) -> None:
-    config = quick_config.model_copy(update={"evaluate_items": 0})
-    asking = Watching(lambda step: os.kill(os.getpid(), signal.SIGTERM) if step == 1 else None)
-    with pytest.raises(Stopped, match="is saved"):
-        run_front_end(config, asking)
-    assert read_registry(config.checkpoints) == []
-    going_on = Watching()
-    assert run_front_end(config, going_on).training.is_done
-    assert going_on.steps == [each for each in (1, 2, 3) if each > max(asking.steps)]
-    told = [line["step"] for line in read_metrics(config.of_seed / "run" / "metrics.jsonl") if line["kind"] == "train"]
-    assert told == [1, 2, 3]
-
-
-def test_the_copying_stage_comes_first(quick_config: FrontEndConfig) -> None:
-    settings: dict[str, object] = {
-        "evaluate_items": 0,
-        "settings": {**quick_config.settings, "copy.max_steps": 2, "copying.batch_size": 4},
-    }
-    made = run_front_end(quick_config.model_copy(update=settings))
-    assert made.facts.training.init_from == f"{Path(quick_config.out).name}/seed-{quick_config.seed}/copy"
-    facts = json.loads((quick_config.of_seed / "copy" / "config.json").read_text())
-    assert (facts["config"]["stage"], facts["config"]["copying"]["batch_size"]) == ("copy", 4)
-
-
 @pytest.fixture
 def with_speech(quick_config: FrontEndConfig, tmp_path: Path) -> FrontEndConfig:
     """A training with half a minute of speech."""
@@ -137,6 +109,7 @@ def test_it_learns_to_speak_first_with_the_vocabulary_and_codec_of_its_speech(wi
     assert [each.config.shares.main for each in (speaking, copying, last)] == ["speech", "copying", "dialogues"]
     assert copying.config.init_from == str(with_speech.of_seed / "speak")
     assert last.config.init_from == str(with_speech.of_seed / "copy")
+    assert made.facts.training.init_from == f"{Path(with_speech.out).name}/seed-{with_speech.seed}/copy"
     assert Path(last.config.data.datasets[-1].path).name == "speech"
     by = read_manifest(Store(str(with_speech.speech))).made_with
     loaded = load_checkpoint(made.checkpoint)
@@ -146,19 +119,18 @@ def test_it_learns_to_speak_first_with_the_vocabulary_and_codec_of_its_speech(wi
     assert not (Path(with_speech.out) / "codec").exists()
 
 
-@pytest.mark.parametrize(("named", "told"), [({"codec": "codec2"}, "codec codec2"), ({"tokenizer": "x"}, "tokenizer")])
-def test_another_vocabulary_or_codec_than_that_of_the_speech_is_refused(
-    with_speech: FrontEndConfig, named: dict[str, str], told: str
+def test_speech_of_another_vocabulary_or_codec_or_that_says_held_out_items_is_refused(
+    with_speech: FrontEndConfig, tmp_path: Path
 ) -> None:
-    with pytest.raises(ConfigError, match=f"{told}.* differs from that of .*speech"):
-        run_front_end(with_speech.model_copy(update=named))
-
-
-def test_speech_that_says_held_out_items_is_refused(with_speech: FrontEndConfig, tmp_path: Path) -> None:
     said = next(iter(read_excluded_ids([str(with_speech.speech)])))
     held_out = write_dataset(tmp_path / "held", [[replace(noisy_dialogue(50), item_id=said, group_id="q")]])
-    with pytest.raises(ConfigError, match=f"says 1 items of held-out .*held: {said}"):
-        run_front_end(with_speech.model_copy(update={"held_out": str(held_out)}))
+    for update, told in (
+        ({"codec": "codec2"}, "codec codec2.* differs from that of .*speech"),
+        ({"tokenizer": "x"}, "tokenizer.* differs from that of .*speech"),
+        ({"held_out": str(held_out)}, f"says 1 items of held-out .*held: {said}"),
+    ):
+        with pytest.raises(ConfigError, match=told):
+            run_front_end(with_speech.model_copy(update=update))
 
 
 @pytest.mark.parametrize(
@@ -224,12 +196,6 @@ def test_the_device_reaches_the_codec_and_the_model_that_is_evaluated(
     assert asked == ["meta", "meta"]
 
 
-def test_settings_that_do_not_hold_are_told_before_a_codec_is_trained(config: FrontEndConfig) -> None:
-    with pytest.raises(ConfigError, match="init_from: adapters"):
-        run_front_end(config.model_copy(update={"settings": config.settings | {"lora.rank": 4}}))
-    assert not Path(config.out).exists()
-
-
 def test_moshis_size_comes_with_moshis_weights_vocabulary_and_codec() -> None:
     config = FrontEndConfig.model_validate({"datasets": ["d"], "preset": "moshi-7b", "init_from": None})
     assert (config.init_from, config.tokenizer, config.codec) == tuple(PRESETS["moshi-7b"].begins_with.values())
@@ -266,11 +232,14 @@ def test_a_dataset_without_held_out_dialogues_is_registered_without_their_figure
     assert not any(name.startswith("said") for name in entry.figures)
 
 
-def test_settings_of_the_evaluation_are_checked_before_anything_runs(config: FrontEndConfig) -> None:
-    with pytest.raises(ConfigError, match=r"sampling\.warmth"):
-        run_front_end(config.model_copy(update={"evaluation_settings": {"sampling.warmth": 1.0}}))
-    with pytest.raises(ConfigError, match="warmth"):
-        run_front_end(config.model_copy(update={"sampling_settings": {"warmth": 1.0}}))
+def test_settings_are_checked_before_anything_runs(config: FrontEndConfig) -> None:
+    for update, told in (
+        ({"settings": config.settings | {"lora.rank": 4}}, "init_from: adapters"),
+        ({"evaluation_settings": {"sampling.warmth": 1.0}}, r"sampling\.warmth"),
+        ({"sampling_settings": {"warmth": 1.0}}, "warmth"),
+    ):
+        with pytest.raises(ConfigError, match=told):
+            run_front_end(config.model_copy(update=update))
     assert not Path(config.out).exists()
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import soundfile
-from typer.testing import CliRunner
+from typer.testing import CliRunner, Result
 
 from backends.chat.cache import ReplyCache
 from backends.tts.double import DoubleTts
@@ -46,22 +46,18 @@ def test_dialogues_come_from_the_sources_in_turn_and_can_be_heard(tmp_path: Path
         assert (info.frames, info.channels) == (each.dialogue.n_samples, 2)
 
 
-def test_each_preview_spends_under_a_name_of_its_own(tmp_path: Path) -> None:
-    preview(config(tmp_path), 1)
-    preview(config(tmp_path), 3)
+def test_the_shortest_questions_are_taken_and_each_preview_spends_under_a_name_of_its_own(tmp_path: Path) -> None:
+    gsm8k = config(tmp_path, [each for each in list_sample_sources() if each.name == "gsm8k"])
+    made = preview(gsm8k, 20)
+    lengths = [len(each.dialogue.turns[0].spoken_text.split()) for each in made]
+    assert len(made) == 4
+    assert lengths == sorted(lengths)
+    few = preview(gsm8k, 2)
+    assert [each.dialogue.dialogue_id for each in few] == [each.dialogue.dialogue_id for each in made[:2]]
     with ReplyCache(tmp_path / "answers.sqlite") as cache:
         runs = [run for (run,) in cache.run("SELECT DISTINCT run FROM spending")]
     assert len(runs) == 2
     assert all(run.startswith("preview-") for run in runs)
-
-
-def test_the_shortest_questions_are_taken(tmp_path: Path) -> None:
-    made = preview(config(tmp_path, [each for each in list_sample_sources() if each.name == "gsm8k"]), 20).dialogues
-    lengths = [len(each.dialogue.turns[0].spoken_text.split()) for each in made]
-    assert len(made) == 4
-    assert lengths == sorted(lengths)
-    few = preview(config(tmp_path, [each for each in list_sample_sources() if each.name == "gsm8k"]), 2).dialogues
-    assert [each.dialogue.dialogue_id for each in few] == [each.dialogue.dialogue_id for each in made[:2]]
 
 
 def refuse_first(monkeypatch: pytest.MonkeyPatch, n: int) -> None:
@@ -107,11 +103,7 @@ def test_where_nothing_comes_out_the_command_says_why_and_fails(
         raise SpeechRefused("it is too hard")
 
     monkeypatch.setattr(DoubleTts, "synthesise", refuses)
-    settings = "speech: {tts: double}\ngate: {asr: none}\nalignment: {aligner: double}\nchat: {engine: double}\n"
-    (tmp_path / "my.yaml").write_text(settings, encoding="utf-8")
-    shown = CliRunner().invoke(
-        app, ["preview", "--config", str(tmp_path / "my.yaml"), "--out", str(tmp_path / "out"), "--n", "2", "--json"]
-    )
+    shown = preview_by_command(config(tmp_path / "unused"), tmp_path, "--json")
     assert shown.exit_code == 1
     assert "All dialogues were rejected: 6 by speech speech_refused." in shown.output
     assert shown.stderr.count("it is too hard") == 6
@@ -176,28 +168,27 @@ def test_a_file_where_the_folder_should_be_is_told(tmp_path: Path) -> None:
         preview(config(tmp_path / "out"), 1)
 
 
+def preview_by_command(config: RefreshConfig, folder: Path, *more: str) -> Result:
+    """Two dialogues, of the sources of the settings or else of our samples."""
+    (folder / "my.yaml").write_text(json.dumps(config.model_dump(mode="json")), encoding="utf-8")
+    typed = ["preview", "--config", str(folder / "my.yaml"), "--out", str(folder / "out"), "--n", "2", *more]
+    return CliRunner().invoke(app, typed)
+
+
 def test_the_command_shows_text_times_ladder_and_where_to_listen(tmp_path: Path) -> None:
-    settings = "speech: {tts: double}\ngate: {asr: none}\nalignment: {aligner: double}\nchat: {engine: double}\n"
-    (tmp_path / "my.yaml").write_text(settings, encoding="utf-8")
-    shown = CliRunner().invoke(
-        app, ["preview", "--config", str(tmp_path / "my.yaml"), "--out", str(tmp_path / "out"), "--n", "2"]
-    )
+    shown = preview_by_command(config(tmp_path / "unused", []), tmp_path)
     assert shown.exit_code == 0, shown.output
-    assert shown.stdout.count("Oracle ladder") == 2
+    assert shown.stdout.count("Oracle ladder") == len(list((tmp_path / "out").glob("*.wav"))) == 2
     for file in (tmp_path / "out").glob("*.wav"):
         told = f"Listen: {file} (left: assistant, right: user)"
         assert "".join(told.split()) in "".join(shown.stdout.split())  # lines are wrapped where they are long
-    assert len(list((tmp_path / "out").glob("*.wav"))) == 2
 
 
 def test_sources_of_the_settings_go_before_our_samples(tmp_path: Path) -> None:
     row = {"question": "How many are three and four?", "answer": "#### 7"}
     (tmp_path / "rows.jsonl").write_text(json.dumps(row), encoding="utf-8")
-    own = config(tmp_path / "unused", [SourceConfig(name="gsm8k", path=str(tmp_path / "rows.jsonl"))])
-    (tmp_path / "my.yaml").write_text(json.dumps(own.model_dump(mode="json")), encoding="utf-8")
-    shown = CliRunner().invoke(
-        app, ["preview", "--config", str(tmp_path / "my.yaml"), "--out", str(tmp_path / "out"), "--n", "2"]
-    )
+    own = [SourceConfig(name="gsm8k", path=str(tmp_path / "rows.jsonl"))]
+    shown = preview_by_command(config(tmp_path / "unused", own), tmp_path)
     assert shown.exit_code == 0, shown.output
     assert "How many are three and four?" in shown.stdout
     assert shown.stdout.count("Oracle ladder") == 1

@@ -56,15 +56,12 @@ def on_doubles(folder: Path, chat: ChatConfig, wording: ChatConfig | None = None
     return config_on_doubles(folder / "dataset").model_copy(update=fields)
 
 
-def test_the_chat_server_starts_once_before_any_work_and_stops_after_its_stage(log: Log, tmp_path: Path) -> None:
+def test_the_chat_server_starts_once_before_any_work_and_not_where_nothing_is_left_to_ask(
+    log: Log, tmp_path: Path
+) -> None:
     config = on_doubles(tmp_path, ChatConfig(engine="double"))
     run_refresh(config, log)
     assert log.events == ["start double", *STAGES, "stop double"]
-
-
-def test_no_chat_server_starts_where_nothing_is_left_to_ask(log: Log, tmp_path: Path) -> None:
-    config = on_doubles(tmp_path, ChatConfig(engine="double"))
-    run_refresh(config, Log())
     log.events.clear()
     run_refresh(config, log)
     assert log.events == list(STAGES)

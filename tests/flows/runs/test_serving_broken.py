@@ -1,8 +1,7 @@
 """A server whose device breaks does not go on as if it were well: its callers are told, and its process ends."""
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Mapping
 from pathlib import Path
 
 import httpx
@@ -13,19 +12,15 @@ from data_schemas.errors import BackendError
 from flows.runs import serve
 from flows.runs.serve import Serving
 from kame_model.serve.device.engine import Engine, FrameIn, FrameOut
-from kame_model.serve.parts import Parts
-from tests.support.serving import doubles, saying, tiny_checkpoint
+from tests.support.serving import saying, tiny_checkpoint
 
 
 @pytest.mark.full
+@pytest.mark.usefixtures("serve_doubles")
 def test_a_broken_device_ends_the_process_with_its_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tiny_checkpoint(tmp_path)
     readiness: list[int] = []
     talking: list[asyncio.Task[None]] = []
-
-    @asynccontextmanager
-    async def build(config: ServeConfig) -> AsyncIterator[Parts]:
-        yield doubles()
 
     def broken(engine: Engine, inputs: Mapping[int, FrameIn]) -> dict[int, FrameOut]:
         raise RuntimeError("CUDA error: device-side assert triggered")
@@ -47,7 +42,6 @@ def test_a_broken_device_ends_the_process_with_its_error(tmp_path: Path, monkeyp
     def draining(running: Serving) -> None:
         raise AssertionError("nobody asked it to end")
 
-    monkeypatch.setattr(serve, "build_parts", build)
     config = ServeConfig(checkpoint=str(tmp_path / "export"), port=0)
     with pytest.raises(BackendError, match="3 times in a row, the last time by RuntimeError: CUDA error"):
         asyncio.run(asyncio.wait_for(serve.run(config, ready, draining), 60))

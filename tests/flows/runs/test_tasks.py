@@ -25,25 +25,6 @@ def count_to(n: int, events: list[str]) -> Tasks[int]:
         events.append("closed")
 
 
-def test_a_run_returns_what_its_tasks_came_to_in_their_order() -> None:
-    titles: list[str] = []
-
-    def run_task(each: Task[int]) -> None:
-        titles.append(each.title)
-        each.run()
-
-    assert run_tasks(count_to(3, []), run_task) == 1 + 2 + 3
-    assert titles == ["first", "sum part-0", "sum part-1", "sum part-2"]
-
-
-def test_a_run_without_tasks_returns_too() -> None:
-    def no_tasks() -> Tasks[str]:
-        yield from ()
-        return "nothing to do"
-
-    assert run_tasks(no_tasks()) == "nothing to do"
-
-
 def test_what_a_run_holds_open_is_closed_before_an_error_of_a_task_goes_on() -> None:
     events: list[str] = []
 

@@ -39,12 +39,8 @@ def test_a_run_is_found_in_its_own_folder_and_of_seeds_the_first_with_a_checkpoi
     assert str(find_run(of_datasets)).endswith(
         "seed-2/run, the run of seed 2; of seed 0 or 3 or 10 name the run's folder"
     )
-
-
-def test_where_there_is_no_run_none_is_found(tmp_path: Path) -> None:
     (tmp_path / CONFIG).write_text("{}")  # an exported checkpoint has one too
-    assert find_run(tmp_path) is None
-    assert find_run("owner/name") is None
+    assert (find_run(tmp_path), find_run("owner/name")) == (None, None)
 
 
 def test_a_training_that_has_only_learnt_to_copy_is_told_so(tmp_path: Path) -> None:
