@@ -5,14 +5,35 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from moshi.models import loaders
+from moshi.models.lm import LMModel
 from moshi.utils.compile import no_compile
 
 from data_schemas.code_layout import CodeLayout
-from data_schemas.config.model import InputDropoutConfig
+from data_schemas.config.model import InputDropoutConfig, ModelConfig
 from data_schemas.presets import PRESETS
 from kame_model.frames.ids import PADDING_ID, ZERO_ID
-from kame_model.model.front_end import drop_inputs, make_lm_kwargs
-from tests.support.front_ends import N_CODEBOOKS, TEXT_CARD, audio_of, random_batch, stock_logits, tiny_front_end
+from kame_model.model.front_end import build_front_end, drop_inputs, make_lm_kwargs
+from tests.support.front_ends import CARD, N_CODEBOOKS, TEXT_CARD, audio_of, random_batch, stock_logits, tiny_front_end
+
+
+def test_shapes_are_those_of_the_contract() -> None:
+    batch = random_batch(batch_size=3)
+    logits = tiny_front_end()(batch.columns, batch.oracle)
+    assert logits.text.shape == (3, 32, TEXT_CARD)
+    assert audio_of(logits).shape == (3, N_CODEBOOKS, 32, CARD)
+    assert tiny_front_end()(batch.columns, batch.oracle, with_audio=False).audio is None
+
+
+@pytest.mark.parametrize("mode", ["table", "tied"])
+def test_the_zero_token_as_oracle_is_stock_moshi_without_condition(mode: str) -> None:
+    front_end, batch = tiny_front_end(oracle=mode), random_batch()
+    stock = LMModel(dtype=torch.float32, **front_end.lm_kwargs).eval()
+    stock.load_state_dict(front_end.lm.state_dict(), strict=True)
+    with torch.no_grad():
+        ours = front_end(batch.columns, torch.full_like(batch.oracle, ZERO_ID))
+    theirs = stock_logits(stock, batch)
+    assert torch.equal(ours.text, theirs.text)
+    assert torch.equal(audio_of(ours), audio_of(theirs))
 
 
 def test_no_oracle_is_the_padding_vector_everywhere_not_nothing() -> None:
@@ -32,6 +53,18 @@ def test_a_tied_oracle_says_nothing_where_there_is_none() -> None:
     assert torch.equal(silent.text, nothing.text)
 
 
+@pytest.mark.parametrize("mode", ["table", "tied"])
+def test_the_oracle_reaches_its_own_position_and_later_ones_only(mode: str) -> None:
+    front_end, batch = tiny_front_end(oracle=mode), random_batch()
+    other = batch.oracle.clone()
+    other[:, 9] = (other[:, 9] + 5) % TEXT_CARD
+    with torch.no_grad():
+        one, two = front_end(batch.columns, batch.oracle), front_end(batch.columns, other)
+    assert torch.equal(one.text[:, :9], two.text[:, :9])
+    assert torch.equal(audio_of(one)[:, :, :9], audio_of(two)[:, :, :9])
+    assert (one.text[:, 9] != two.text[:, 9]).any()
+
+
 def test_a_tied_text_head_is_the_text_embedding_and_learns_with_it() -> None:
     front_end, batch = tiny_front_end(tie_text_head=True), random_batch()
     assert "lm.text_linear.weight" not in front_end.state_dict()
@@ -39,6 +72,15 @@ def test_a_tied_text_head_is_the_text_embedding_and_learns_with_it() -> None:
     (gradient,) = torch.autograd.grad(said, [front_end.lm.text_emb.weight])
     never_read = sorted(set(range(TEXT_CARD)) - set(batch.columns[:, 0].flatten().tolist()))
     assert gradient[never_read].abs().sum(-1).min() > 0
+
+
+@pytest.mark.parametrize("config", [PRESETS["nano"].model, PRESETS["small"].model], ids=lambda config: config.preset)
+def test_presets_are_what_is_said_of_them(config: ModelConfig) -> None:
+    text_card, card = {"nano": (2000, 512), "small": (8000, 2048)}[config.preset]
+    front_end = build_front_end(config, text_card, CodeLayout.make_mimi(8, card), device="meta")
+    n_parameters = sum(parameter.numel() for parameter in front_end.parameters())
+    least, most = {"nano": (5e6, 25e6), "small": (2e8, 5e8)}[config.preset]
+    assert least < n_parameters < most
 
 
 def test_moshi_7b_has_kyutais_own_keyword_arguments() -> None:

@@ -38,6 +38,18 @@ def saved_steps(folder: Path) -> list[int]:
     return [each.step for each in list_checkpoints(folder / CHECKPOINTS)]
 
 
+@pytest.mark.parametrize("processes", [HERE, ELSEWHERE], ids=["within", "beside"])
+def test_what_is_saved_is_loaded(tmp_path: Path, processes: Processes) -> None:
+    keeping = checkpoints(tmp_path, processes)
+    keeping.save(5, tensors(2.5), {"loader": {"round": 1}})
+    keeping.finish_saving()
+    saved = keeping.find_latest()
+    assert saved is not None
+    empty = tensors(0.0)
+    assert keeping.load(saved, empty) == {"step": 5, "loader": {"round": 1}}
+    assert torch.equal(empty["model"]["weight"], torch.full((3, 4), 2.5))
+
+
 def test_beside_the_training_a_checkpoint_counts_when_it_is_settled(tmp_path: Path) -> None:
     keeping = checkpoints(tmp_path, ELSEWHERE)
     keeping.save(1, tensors(1.0), {})
@@ -48,13 +60,12 @@ def test_beside_the_training_a_checkpoint_counts_when_it_is_settled(tmp_path: Pa
     assert saved_steps(tmp_path) == [1, 2]
 
 
-@pytest.mark.parametrize(("keep_best", "kept"), [(True, [2, 5, 6]), (False, [5, 6])])
-def test_the_last_ones_and_the_best_stay(tmp_path: Path, keep_best: bool, kept: list[int]) -> None:
-    keeping = checkpoints(tmp_path, keep_last=2, best_by="loss", keep_best=keep_best)
+def test_the_last_ones_and_the_best_stay(tmp_path: Path) -> None:
+    keeping = checkpoints(tmp_path, keep_last=2, best_by="loss")
     for step, loss in ((1, 3.0), (2, 1.0), (3, None), (4, 2.0), (5, None), (6, None)):
         keeping.save(step, tensors(step), {} if loss is None else looked_at(step, loss=loss))
-    assert saved_steps(tmp_path) == kept
-    assert keeping.find_best_score() == (1.0 if keep_best else None)
+    assert saved_steps(tmp_path) == [2, 5, 6]
+    assert keeping.find_best_score() == 1.0
 
 
 def test_the_best_is_told_by_what_was_asked_for(tmp_path: Path) -> None:
@@ -66,6 +77,13 @@ def test_the_best_is_told_by_what_was_asked_for(tmp_path: Path) -> None:
     saved = list_checkpoints(tmp_path / CHECKPOINTS)
     assert [find_best(saved, by) for by in ("loss", "answer")] == [saved[0], saved[0]]
     assert checkpoints(tmp_path, best_by="loss").find_best_score() == 3.0, "another figure may be asked for at any time"
+
+
+def test_without_the_best_only_the_last_ones_stay(tmp_path: Path) -> None:
+    keeping = checkpoints(tmp_path, keep_last=1, keep_best=False)
+    for step in (1, 2):
+        keeping.save(step, tensors(step), looked_at(step, loss=step))
+    assert saved_steps(tmp_path) == [2]
 
 
 @pytest.mark.parametrize("processes", [HERE, ELSEWHERE], ids=["within", "beside"])
@@ -91,6 +109,14 @@ def test_a_disk_that_is_full_is_told_as_such(tiny_disk: Path) -> None:
     with pytest.raises(StoreError, match=r"step-00000002.*no space is left on the disk"):
         keeping.save(2, large, {})
     assert saved_steps(tiny_disk) == [1]
+
+
+def test_without_its_mark_a_checkpoint_does_not_count_and_goes_at_the_next_start(tmp_path: Path) -> None:
+    checkpoints(tmp_path).save(1, tensors(1.0), {})
+    (saved,) = list_checkpoints(tmp_path / CHECKPOINTS)
+    (saved.folder / DONE).unlink()
+    assert checkpoints(tmp_path).find_latest() is None
+    assert not saved.folder.exists()
 
 
 @pytest.mark.parametrize(
@@ -158,3 +184,10 @@ def test_a_run_does_not_go_on_from_weights_alone_nor_begin_anew(tmp_path: Path) 
     shutil.rmtree(list_checkpoints(tmp_path / CHECKPOINTS)[-1].folder)
     with pytest.raises(StoreError, match="only have weights"):
         checkpoints(tmp_path).find_latest()
+
+
+def test_as_many_full_ones_stay_as_asked_for(tmp_path: Path) -> None:
+    keeping = checkpoints(tmp_path, keep_last=3, keep_full=2)
+    for step in (1, 2, 3):
+        keeping.save(step, tensors(step), {}, tensors(step)["model"])
+    assert [each.is_full for each in list_checkpoints(tmp_path / CHECKPOINTS)] == [False, True, True]
