@@ -138,7 +138,9 @@ def test_what_is_said_after_a_recording_counts(evaluated: Evaluated, tokenizer: 
 def test_each_habit_loses_its_figures_alone(
     evaluated: Evaluated, tokenizer: Tokenizer, habit: dict[str, Any], lost: dict[str, float]
 ) -> None:
-    given = {name: tokenizer.encode(each) if isinstance(each, str) else each for name, each in habit.items()}
+    given: dict[str, Any] = {
+        name: tokenizer.encode(each) if isinstance(each, str) else each for name, each in habit.items()
+    }
     assert shares(evaluated(Habits(**given))[RIGHT]) == PERFECT | lost
 
 

@@ -290,21 +290,22 @@ BAD = {
 
 
 async def test_frames_that_are_none_and_lost_clients(checkpoint: Checkpoint, caplog: pytest.LogCaptureFixture) -> None:
-    async with running(checkpoint, max_sessions_per_address=2) as server, uvicorn_log(caplog):
-        n_tasks = len(asyncio.all_tasks())
-        for path in PATHS:
-            for bad in BAD.values():
-                reader, writer = await connected(server.place, path)
-                writer.write(bad)
-                await reader.read()  # until the server closes
+    with uvicorn_log(caplog):
+        async with running(checkpoint, max_sessions_per_address=2) as server:
+            n_tasks = len(asyncio.all_tasks())
+            for path in PATHS:
+                for bad in BAD.values():
+                    reader, writer = await connected(server.place, path)
+                    writer.write(bad)
+                    await reader.read()  # until the server closes
+                    writer.close()
+                _, writer = await connected(server.place, path)
+                writer.write(frame(BINARY, b"\x01half a frame")[:5])
+                # SO_LINGER of 0: the connection is reset, as when a machine loses its network
+                writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
                 writer.close()
-            _, writer = await connected(server.place, path)
-            writer.write(frame(BINARY, b"\x01half a frame")[:5])
-            # SO_LINGER of 0: the connection is reset, as when a machine loses its network
-            writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-            writer.close()
-        await until(lambda: not server.server.sessions)
-        await until(lambda: len(asyncio.all_tasks()) <= n_tasks)
+            await until(lambda: not server.server.sessions)
+            await until(lambda: len(asyncio.all_tasks()) <= n_tasks)
     assert [record for record in caplog.records if record.exc_info or record.levelno >= logging.ERROR] == []
 
 
