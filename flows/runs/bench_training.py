@@ -1,7 +1,7 @@
-"""Second half of `kame bench`: codec, training steps and a server's step on a device, in another process.
+"""Second half of `kame bench`: codec and server steps on a device in one new process, training steps in another.
 
-This way, their memory is not mixed with that of the engines in the first half. On a CPU, times are processor times,
-which a busy machine affects less; on a GPU they are elapsed times, in which the device waits for nobody else.
+This way, the memory of training is not mixed with that of engines. On a CPU, times are based on processor times, which
+a busy machine affects less; on a GPU they are elapsed times, in which the device waits for nobody else.
 """
 
 import math
@@ -11,9 +11,10 @@ import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from multiprocessing import get_context
 from pathlib import Path
-from statistics import median
+from statistics import fmean, median
 from typing import Final, Self
 
 import torch
@@ -78,25 +79,30 @@ class Place:
 
 
 class Clock(Silent):
-    """Progress callback that records the time so far at the end of each step."""
+    """Progress callback that records, at the end of each step, the time of `place` and the elapsed time so far."""
 
     def __init__(self, place: Place) -> None:
         self._place = place
-        self.marks_s: list[float] = []
+        self.marks_s: list[tuple[float, float]] = []
 
     def step(self, step: int, figures: Mapping[str, float]) -> None:
-        """Records the time at the end of a step."""
-        self.marks_s.append(self._place.read_s())
+        """Records both times at the end of a step."""
+        self.marks_s.append((self._place.read_s(), time.perf_counter()))
 
     def compute_step_s(self) -> float:
-        """Computes the mean time of a step in seconds, without the first one."""
-        return (self.marks_s[-1] - self.marks_s[0]) / (len(self.marks_s) - 1)
+        """Computes the mean time that a step takes on a quiet machine in seconds, without the first one.
+
+        On a CPU it is the mean processor time, times the least share of its processor time that a step has taken by the
+        clock: that of the step which other programs disturbed least. Several threads make this share less than 1.
+        """
+        steps = [(to[0] - since[0], to[1] - since[1]) for since, to in pairwise(self.marks_s)]
+        return fmean(own_s for own_s, _ in steps) * min(elapsed_s / own_s for own_s, elapsed_s in steps)
 
 
 def measure_training(
     checkpoint: str, dialogues: Sequence[AudioDialogue], oracles: Sequence[OracleRow], origin: Origin, device: str = CPU
 ) -> Rates:
-    """Measures the codec, training and serving with the vocabulary and codec of a trained checkpoint, in a new process.
+    """Measures the codec, training and serving with the vocabulary and codec of a trained checkpoint, in new processes.
 
     Args:
         device: cpu, cuda or auto.
@@ -105,25 +111,35 @@ def measure_training(
         ConfigError: there is no such device.
         KameError: the checkpoint cannot be read, or has no vocabulary or codec.
     """
-    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as alone:
-        return alone.submit(_measure, checkpoint, list(dialogues), list(oracles), origin, device).result()
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        ProcessPoolExecutor(
+            1, mp_context=get_context("spawn"), max_tasks_per_child=1
+        ) as alone,  # each in a new process
+    ):
+        rows = list(dialogues), list(oracles)
+        served = alone.submit(_measure_serving, checkpoint, *rows, origin, device, Path(folder)).result()
+        trained = alone.submit(_measure_steps, Path(folder), served.steps[0].preset, device, origin).result()
+    return trained.model_copy(update={"costs": [*served.costs, *trained.costs], "steps": served.steps})
 
 
-def _measure(
-    source: str, dialogues: Sequence[AudioDialogue], oracles: Sequence[OracleRow], origin: Origin, device: str
+def _measure_serving(
+    source: str,
+    dialogues: Sequence[AudioDialogue],
+    oracles: Sequence[OracleRow],
+    origin: Origin,
+    device: str,
+    folder: Path,
 ) -> Rates:
-    """Measures what `measure_training` returns, in this process, whose memory is measured as well."""
+    """Measures the codec and a server's step, and writes the token rows for training into the folder."""
     place = Place.find(device)
     checkpoint = load_checkpoint(source, place.device)
-    with tempfile.TemporaryDirectory() as folder:
-        preset = checkpoint.front_end.preset
-        config = make_bench_config(Path(folder), preset, "dialogues", place)
-        n_frames = N_STEPS * config.data.batch_frames * (config.optim.accumulation or 1)
-        codec_cost = _write_rows(Path(folder) / "rows", checkpoint, dialogues, oracles, n_frames, place)
-        trained = _measure_steps(Path(folder), preset, place, origin)
+    preset = checkpoint.front_end.preset
+    config = make_bench_config(folder, preset, "dialogues", place)
+    n_frames = N_STEPS * config.data.batch_frames * (config.optim.accumulation or 1)
+    codec_cost = _write_rows(folder / "rows", checkpoint, dialogues, oracles, n_frames, place)
     step_s = {n: _measure_server_step(checkpoint, n, place) for n in CALLERS}
-    steps = [StepTimes(preset=preset, device=place.name, step_s=step_s)]
-    return trained.model_copy(update={"costs": [codec_cost, *trained.costs], "steps": steps})
+    return Rates(origin=origin, costs=[codec_cost], steps=[StepTimes(preset=preset, device=place.name, step_s=step_s)])
 
 
 def _write_rows(
@@ -167,8 +183,12 @@ def _write_rows(
     return Cost(step="codec", engine=codec.name, device=where.name, per="duration_s", seconds=taken_s / duration_s)
 
 
-def _measure_steps(folder: Path, preset: str, place: Place, origin: Origin) -> Rates:
-    """Trains a few steps of each stage but those on speech rows, for which the figures of dialogues are used."""
+def _measure_steps(folder: Path, preset: str, device: str, origin: Origin) -> Rates:
+    """Trains a few steps of each stage but those on speech rows, for which the figures of dialogues are used.
+
+    The peak memory of this process counts as that of training.
+    """
+    place = Place.find(device)
     costs, mfu, rest_bytes = list[Cost](), list[Mfu](), None
     for plan in PRESETS[preset].plan:
         if plan.main == "speech":
@@ -176,8 +196,7 @@ def _measure_steps(folder: Path, preset: str, place: Place, origin: Origin) -> R
         config = make_bench_config(folder, preset, plan.name, place)
         clock = Clock(place)
         train(config, clock)
-        n_threads = torch.get_num_threads() if place.name == CPU else 1
-        frame_s = clock.compute_step_s() / n_threads / config.data.batch_frames / (config.optim.accumulation or 1)
+        frame_s = clock.compute_step_s() / config.data.batch_frames / (config.optim.accumulation or 1)
         names = [name_training(config)]
         if plan.main == "dialogues":
             names.append(name_training(config).replace("/dialogues/", "/speak/"))
