@@ -7,7 +7,7 @@ import asyncio
 import json
 import ssl
 from collections.abc import AsyncIterator, Callable, Iterable
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -122,7 +122,8 @@ async def talk(
     async with _connect(call) as socket:
         record.start_s = asyncio.get_running_loop().time()
         if call.first_message:
-            await socket.send(call.first_message)
+            with suppress(ConnectionClosed):  # `_receive_messages` gets the same error, and records the reason
+                await socket.send(call.first_message)
         hearing = asyncio.create_task(_receive_messages(socket, record, on_event, on_sound, bool(call.first_message)))
         saying = asyncio.create_task(_send_frames(socket, frames, record))
         try:

@@ -235,6 +235,7 @@ def test_a_forked_process_starts_a_worker_of_its_own(python: Path, engine_file: 
 
 
 def test_an_environment_that_is_not_made_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(process, "get_environment", lambda name: SimpleNamespace(is_installed=lambda: False))
+    place = SimpleNamespace(is_installed=lambda: False, find_engine_file=lambda: Path("tiny.py"))
+    monkeypatch.setattr(process, "get_environment", lambda name: place)
     with pytest.raises(BackendError, match="Type: kame backends install tiny"):
         process.get_worker("tiny", {}, 60)

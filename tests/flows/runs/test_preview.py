@@ -48,11 +48,11 @@ def test_dialogues_come_from_the_sources_in_turn_and_can_be_heard(tmp_path: Path
 
 def test_the_shortest_questions_are_taken_and_each_preview_spends_under_a_name_of_its_own(tmp_path: Path) -> None:
     gsm8k = config(tmp_path, [each for each in list_sample_sources() if each.name == "gsm8k"])
+    few = preview(gsm8k, 2).dialogues
     made = preview(gsm8k, 20).dialogues
     lengths = [len(each.dialogue.turns[0].spoken_text.split()) for each in made]
     assert len(made) == 4
     assert lengths == sorted(lengths)
-    few = preview(gsm8k, 2).dialogues
     assert [each.dialogue.dialogue_id for each in few] == [each.dialogue.dialogue_id for each in made[:2]]
     with ReplyCache(tmp_path / "answers.sqlite") as cache:
         runs = [run for (run,) in cache.run("SELECT DISTINCT run FROM spending")]

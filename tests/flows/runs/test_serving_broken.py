@@ -19,7 +19,7 @@ from tests.support.serving import saying, tiny_checkpoint
 @pytest.mark.usefixtures("serve_doubles")
 def test_a_broken_device_ends_the_process_with_its_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tiny_checkpoint(tmp_path)
-    readiness: list[int] = []
+    reasons: list[str] = []
     talking: list[asyncio.Task[None]] = []
 
     def broken(engine: Engine, inputs: Mapping[int, FrameIn]) -> dict[int, FrameOut]:
@@ -27,14 +27,13 @@ def test_a_broken_device_ends_the_process_with_its_error(tmp_path: Path, monkeyp
 
     async def talk(running: Serving) -> None:
         async with httpx.AsyncClient(base_url=running.url) as client:
-            readiness.append((await client.get("/readyz")).status_code)
             monkeypatch.setattr(Engine, "step", broken)
             for _ in range(3):
                 session = await running.server.open_session("here")
                 session.hear(saying("alpha"))
                 async for _ in session.read_frames():
                     pass
-            readiness.append((await client.get("/readyz")).status_code)
+            reasons.append((await client.get("/readyz")).json()["error"]["code"])
 
     def ready(running: Serving) -> None:
         talking.append(asyncio.create_task(talk(running)))
@@ -45,5 +44,5 @@ def test_a_broken_device_ends_the_process_with_its_error(tmp_path: Path, monkeyp
     config = ServeConfig(checkpoint=str(tmp_path / "export"), port=0)
     with pytest.raises(BackendError, match="3 times in a row, the last time by RuntimeError: CUDA error"):
         asyncio.run(asyncio.wait_for(serve.run(config, ready, draining), 60))
-    assert readiness == [200, 503]
+    assert reasons == ["draining"]
     talking[0].result()
