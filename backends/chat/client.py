@@ -32,7 +32,10 @@ class Transport(Protocol):
     """Sends a request to an endpoint."""
 
     async def fetch(self, key: str, payload: dict[str, Any]) -> StoredReply:
-        """Returns the endpoint's answer to a payload that was not in the cache under its key."""
+        """Requests and returns the answer to a payload that is not in the cache under its key, and counts its cost.
+
+        It may store the answer under that key.
+        """
 
     async def aclose(self) -> None:
         """Releases its resources."""
@@ -90,6 +93,7 @@ class OpenAIChatClient:
         """Returns the answer to a chat-completions payload (without `model`), from the cache if it is stored there.
 
         A different `attempt` of the same payload has a different cache key: it asks again after an unusable answer.
+        Cancelling a call does not cancel its request, whose answer is still stored; `aclose` does.
 
         Raises:
             RequestError: the request was rejected, or all attempts failed.
@@ -196,7 +200,8 @@ async def ask_all(
         attempt: the attempt number of all of them.
 
     Raises:
-        BackendError, StoreError: see `OpenAIChatClient.ask`; the remaining requests are cancelled at once.
+        BackendError, StoreError: see `OpenAIChatClient.ask`; the remaining requests are no longer awaited, but the
+            client continues them until its `aclose`.
         BudgetError: the budget is used up; requests in flight have been answered and stored.
     """
     stopped: list[BudgetError] = []

@@ -71,7 +71,7 @@ class DirectTransport:
         }
 
     async def fetch(self, key: str, payload: dict[str, Any]) -> StoredReply:
-        """Returns the answer to a payload that is not in the cache.
+        """Requests the answer to a payload and returns it; counts its cost, but leaves storing it to the caller.
 
         Requests with the same beginning (all messages but the last) wait until the first of them has been tried once.
 

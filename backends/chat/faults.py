@@ -43,7 +43,8 @@ class TryAgainError(Exception):
 
     Args:
         reason: what happened, for the final error if no attempt succeeds.
-        status: its name in logs: an HTTP status, `timeout`, `no connection`, `cut off` or `malformed`.
+        status: its name in logs: an HTTP status, `timeout`, `no connection`, `cut off`, `malformed`, or the state of
+            the batch that had no answer (`expired`, `cancelled`, `gone`, …).
         overloaded: whether the server is overloaded, so that fewer requests should be in flight.
         endpoint_gone: whether the final error stops the run if no other request is answered, or fails only this one.
         retry_after_s: how long the server asks to wait, seconds.

@@ -101,8 +101,9 @@ class OpenAILiveChat:
             AnswerCut: at the end, if the answer reached its token limit.
             UnexpectedThought: it contains thought, and the model is not configured to think.
             AnswerRefused: at the end, if the model or its provider's filter ended it.
-            RequestError: the request was rejected, or the answer was cut off or cannot be parsed.
-            BackendError: the endpoint rejects our key or model, or is unreachable.
+            RequestError: the request was rejected, the server failed on it, or the answer cannot be parsed.
+            BackendError: the endpoint rejects our key or model, is unreachable or overloaded, sends nothing for longer
+                than the timeout, or closed the connection before the end of the answer.
         """
         answer = _Answer(payload, thinks=self._thinks)
         self.usage.n_requests += 1

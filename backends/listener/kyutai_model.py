@@ -167,7 +167,9 @@ def _load_folder(folder: Path) -> "CheckpointInfo":
 
 
 def _fetch_from_hub(repo: str, revision: str | None) -> "CheckpointInfo":
-    """Returns moshi's description of a model on the Hub, whose `config.json` is downloaded; None: the newest revision.
+    """Downloads a whole model from the Hub, of whatever type, and returns moshi's description of it.
+
+    `revision` None: the newest. Files that are in the Hub's cache are not downloaded again.
 
     Raises:
         BackendError: the download fails.
