@@ -225,7 +225,9 @@ class BatchTransport:
         self._api = BatchApi(server, faults, config.max_attempts, delays)
 
     async def fetch(self, key: str, payload: dict[str, Any]) -> StoredReply:
-        """Returns the answer to a payload that is not in the cache.
+        """Returns the answer to a payload, from the open batch that contains it or else the next one: within a day.
+
+        The answer is then in the cache, and its cost is counted.
 
         Raises:
             RequestError, BackendError: see `OpenAIChatClient.ask`; or another process holds the lock of the batches.
@@ -246,7 +248,10 @@ class BatchTransport:
             raise self._faults.make_final_error(last, make_request_id(key), n_tries, nobody_is_answered=True) from last
 
     async def aclose(self) -> None:
-        """Stops waiting, releases the lock and closes the connections; open batches continue at the endpoint."""
+        """Stops waiting, releases the lock and closes the connections; open batches continue at the endpoint.
+
+        Calls of `fetch` must have ended or been cancelled before, as none is answered afterwards.
+        """
         if self._gathering is not None:
             self._gathering.cancel()
         for task in self._tasks:
@@ -421,6 +426,8 @@ class BatchTransport:
 
     def _process_line(self, text: bytes) -> str | None:
         """Stores the answer in a line of a batch's output, or translates its error; the waiting request gets either.
+
+        The cost is counted, unless the cache has the answer already.
 
         Returns:
             The request's key, or None if the line cannot be parsed.

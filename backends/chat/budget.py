@@ -123,7 +123,7 @@ def set_run_id(run_id: str) -> Iterator[None]:
 
 
 def list_spending(cache: ReplyCache, run_id: str) -> list[ModelSpending]:
-    """Returns the tokens and cost of a run so far, one entry for each endpoint and model, sorted by them."""
+    """Returns a run's tokens and cost so far by endpoint and model, sorted by them; empty if it got no new answers."""
     models = {(row[0], row[1]): ModelSpending(*row) for row in cache.run(_SPENT, (run_id,))}
     for endpoint, model, answered_by, fingerprint, n_requests in cache.run(_ANSWERERS, (run_id,)):
         asked = models[endpoint, model]
@@ -191,9 +191,10 @@ class Spending:
 
     @asynccontextmanager
     async def reserve_cost(self, payload: dict[str, Any]) -> AsyncIterator[None]:
-        """Reserves the estimated cost of a payload while it is in flight, so that concurrent requests do not spend it.
+        """Reserves a payload's estimated cost for the block, so that this client's other requests do not spend it.
 
-        If too little is left, it waits for requests in flight, which mostly cost less than was reserved for them.
+        Other clients of the run do not know what is reserved. If too little is left, it waits for requests in flight,
+        which mostly cost less than was reserved for them.
 
         Raises:
             BudgetError: too little is left, and nothing is in flight or an earlier request has got this error.

@@ -222,12 +222,15 @@ class ReplyCache:
             self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")  # the log of changes holds them until then
 
     def run(self, statement: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-        """Executes an SQL statement on the other tables and returns its rows; changes are on disk when it returns."""
+        """Executes an SQL statement and returns its rows, empty if it has none; changes are on disk when it returns."""
         with self._translate_errors():
             return self._connection.execute(statement, parameters).fetchall()
 
     def try_lock(self) -> bool:
-        """Locks the open batches for this process, and returns False if another process holds the lock."""
+        """Locks the open batches for this process, and returns False if another process holds the lock.
+
+        Each call that returns True needs a call of `unlock`.
+        """
         try:
             self._lock.acquire()
         except Timeout:
@@ -265,6 +268,7 @@ class ReplyCache:
 
 
 def _is_busy(error: BaseException) -> bool:
+    """Returns whether an error says that another process holds SQLite's lock."""
     return _get_error_code(error) == sqlite3.SQLITE_BUSY
 
 

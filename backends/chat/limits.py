@@ -144,7 +144,7 @@ class AdaptiveLimit:
             self._set(self._best_limit)
 
     def _grow(self) -> None:
-        """Doubles the limit, or after a first overload raises it by an eighth, up to the bound."""
+        """Doubles the limit, or adds an eighth after a first overload, up to the bound; admits waiting requests."""
         step = max(1, self.limit // 8) if self._was_cut else self.limit
         if self.limit < self._bound:
             self._set(min(self._bound, self.limit + step))

@@ -20,7 +20,7 @@ def log_try(event: str, **fields: Any) -> None:
 def written_to(path: Path) -> Iterator[None]:
     """Appends the events logged in the block to a file, one JSON object per line, with the time in UTC as `timestamp`.
 
-    Meanwhile they do not go to the parent logger. Without events, no file is created.
+    Meanwhile they do not go to the parent logger. Without events, only the file's folder is created.
     """
     from pythonjsonlogger.json import JsonFormatter
 

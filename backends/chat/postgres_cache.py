@@ -76,7 +76,7 @@ class PostgresReplyCache(ReplyCache):
             return cursor.fetchall() if cursor.description else []
 
     def try_lock(self) -> bool:
-        """Locks the open batches for this connection, on all machines."""
+        """Locks the open batches for this connection, on all machines; False: another one holds the lock."""
         return bool(self.run("SELECT pg_try_advisory_lock(?, 1)", (_LOCK,))[0][0])
 
     def unlock(self) -> None:
