@@ -39,7 +39,7 @@ class HeardSender:
                 self._on_heard(replace(heard, text=join_surrogates(heard.text)))
 
     def close(self) -> None:
-        """Stops sending."""
+        """Stops sending, after waiting for a call of `on_heard` that is in progress in another thread."""
         with self._lock:
             self.is_closed = True
 
@@ -61,7 +61,10 @@ class BackgroundLoop:
                 self._loop.call_soon_threadsafe(function, *arguments)
 
     def run(self, work: Coroutine[Any, Any, _T]) -> _T:
-        """Runs a coroutine in the loop and returns its result; must not be called in the loop's own thread."""
+        """Runs a coroutine in the loop and returns its result, or raises its error.
+
+        Must not be called in the loop's own thread, nor after `close`.
+        """
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()
 
     def close(self, shutdown: Callable[[], Coroutine[Any, Any, None]]) -> None:
@@ -115,7 +118,10 @@ class ComputingThreads:
         return future
 
     def close(self) -> None:
-        """Ends the threads, each after its current work, without waiting for them; waiting work is never begun."""
+        """Ends the threads, each after its current work, without waiting for them.
+
+        Waiting work is never begun, and its futures never end.
+        """
         for _ in self._threads:
             self._work.put((-1, next(self._numbers), None, Future()))
 

@@ -41,7 +41,7 @@ class HeardLog:
             return list(self.all)
 
     def wait_for_finals(self, n_turns: int) -> list[str]:
-        """Waits for the final transcripts of this many turns and returns their texts.
+        """Waits for the final transcripts of at least this many turns and returns the texts of all so far.
 
         Raises:
             PromiseBroken: they have not ended within the timeout.

@@ -76,7 +76,7 @@ class KyutaiListener:
             return ear
 
     def close(self) -> None:
-        """Ends the thread."""
+        """Ends the recogniser's thread; open ears get no more transcripts, not even of turns that have ended."""
         with self._wake:
             self._is_closed = True
             self._wake.notify()
@@ -165,7 +165,7 @@ class KyutaiEar:
             self._wake.notify()
 
     def close(self) -> None:
-        """Stops sending; nothing is sent after this has returned."""
+        """Discards the turn; `on_heard` is not called any more after this has returned."""
         self._sender.close()
         with self._wake:
             self._frames.clear()

@@ -145,7 +145,7 @@ class Ear:
         self._retry_s = _FIRST_RETRY_S
 
     def feed(self, samples: Samples, windows: Sequence[Window] | None = None) -> None:
-        """Queues audio for transcription in the background."""
+        """Queues audio, 24 kHz, for transcription in the background; `windows`, if given, are used instead of it."""
         self._call(self._hear, np.array(samples, dtype=np.float32), windows)  # a copy: it is used later
 
     def end_turn(self) -> None:
@@ -156,7 +156,7 @@ class Ear:
         self._call(self._end)
 
     def close(self) -> None:
-        """Stops sending; nothing is sent after this has returned."""
+        """Discards the turn; `on_heard` is not called any more after this has returned."""
         self._sender.close()
         self._call(self._forget)
 

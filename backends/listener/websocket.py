@@ -73,7 +73,7 @@ class WebsocketListener:
         self._background = BackgroundLoop("listener-websocket")
 
     def listen(self, on_heard: Callable[[Heard], None]) -> "WebsocketEar":
-        """Returns a new caller's ear, with its own connection."""
+        """Returns a new caller's ear at once; its own connection is opened in the background, with retries."""
         ear = WebsocketEar(self._options, on_heard, self._background.call, self._faults)
         self._background.call(ear.begin)
         return ear
@@ -135,7 +135,7 @@ class WebsocketEar:
         self._call(self._end)
 
     def close(self) -> None:
-        """Stops sending; nothing is sent after this has returned."""
+        """Discards the turn; `on_heard` is not called any more after this has returned."""
         self._sender.close()
         self._call(self._forget)
 
