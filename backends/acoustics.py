@@ -78,6 +78,8 @@ def put_in_room(speech: Samples, room: Room) -> Samples:
 def simulate_impulse_response(room: Room) -> tuple[Samples, int]:
     """Simulates a room's impulse response at 24 kHz by the image source method.
 
+    From then on pyroomacoustics uses one thread in this process.
+
     Returns:
         The response, [n_samples], and the index of the sample at which its direct path arrives.
 

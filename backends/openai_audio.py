@@ -81,7 +81,8 @@ class RequestRefused(Exception):
 def use_client(options: OpenAIAudioOptions) -> Iterator["openai.OpenAI"]:
     """Yields the process's client of a server; its connections are kept alive, and any thread may use it.
 
-    openai's own retries (timeouts, lost connections, 408, 409, 429, 5xx) are used.
+    openai's own retries (timeouts, lost connections, 408, 409, 429, 5xx) are used, and its errors in the block are
+    translated.
 
     Raises:
         RequestRefused: the server rejects this request.

@@ -14,7 +14,7 @@ class Recogniser(Engine, Protocol):
         """Maximum number of concurrent calls, as `TextToSpeech.max_calls_in_flight`."""
 
     def transcribe(self, samples: Samples, sample_rate_hz: int) -> str:
-        """Returns the transcript of a whole recording.
+        """Returns the transcript of a whole recording; empty if nothing is recognised.
 
         Raises:
             HearingRefused: this recording cannot be transcribed (the utterance is synthesised again, or rejected).

@@ -135,7 +135,7 @@ class VocoderCodec(ABC):
         """The codes of a silent frame, [n_codebooks]."""
 
     def encode(self, sounds: Sequence[Samples]) -> list[Codes]:
-        """Encodes each recording to int16 [n_codebooks, n_frames]."""
+        """Encodes each recording, padded with silence to whole frames, to int16 [n_codebooks, n_frames]."""
         return [self._encode(each) for each in sounds]
 
     def decode(self, codes: Codes) -> Samples:
@@ -144,7 +144,7 @@ class VocoderCodec(ABC):
         return np.concatenate([np.zeros(0, np.float32), *(voice.decode_frame(frame) for frame in codes.T)])
 
     def analyse(self, sound: Samples) -> tuple[NDArray[np.int16], list[bytes]]:
-        """Returns a recording as audio at 8 kHz and as the library's frames, those of silence included."""
+        """Returns a recording, padded to whole frames, as audio at 8 kHz and as the library's frames, silent or not."""
         voice = _Voice(self)
         pcm = [voice.resample_frame(frame) for frame in _split_into_frames(sound)]
         parts = [part for frame in pcm for part in voice.analyse_frame(frame)]
@@ -378,7 +378,7 @@ class _Noise:
 
     @cached_property
     def _variable(self) -> ctypes.c_uint64 | None:
-        """The library's variable, or None, which is logged, if not exactly one word of its memory changes like it."""
+        """The library's variable; None, with a warning, unless exactly one word of its memory changes as by a draw."""
         from pycodec2 import pycodec2
 
         draw = ctypes.CDLL(pycodec2.__file__).codec2_rand

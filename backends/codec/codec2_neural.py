@@ -259,7 +259,10 @@ class NeuralCodec2(VocoderCodec):
         return np.array([*said, prosody], np.int16) if prosody else self.silence.copy()
 
     def decode_parts(self, codes: NDArray[np.int16], state: _State) -> list[bytes]:
-        """Decodes a frame; the audio is that of the codes before. A code is taken modulo its codebook's size."""
+        """Decodes a frame; the audio is that of the codes before, silence if their third code, the prosody, was 0.
+
+        A code is taken modulo its codebook's size.
+        """
         said, prosody = codes[:N_HALVES] % len(self._net.entries), int(codes[N_HALVES]) % len(self._prosody)
         with torch.inference_mode():
             entries = self._net.entries[torch.from_numpy(said.astype(np.int64))].T[None]

@@ -88,9 +88,11 @@ class _Stream:
         self._codec = codec
 
     def encode_frame(self, samples: NDArray[np.float32]) -> NDArray[np.int16]:
+        """Encodes [B, 1920] to [B, n_codebooks], also of inactive streams."""
         return self._codec._encode_frames(samples)
 
     def decode_frame(self, codes: NDArray[np.int16]) -> NDArray[np.float32]:
+        """Decodes [B, n_codebooks] to [B, 1920], also of inactive streams."""
         return self._codec._decode_codes(codes)
 
     def set_active(self, active: NDArray[np.bool_]) -> None:

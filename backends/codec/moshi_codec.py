@@ -146,7 +146,7 @@ class MoshiCodec:
             raise RuntimeError("a stream of this codec is open, and its model has that stream's state")
 
     def _make_batches(self, n_frames: Sequence[int]) -> Iterator[tuple[int, int, list[int]]]:
-        """Yields for each batch its frames per row, its rows, and the indices of its recordings, which may be fewer.
+        """Yields for each batch its frames per row, its rows, and its recordings' indices, of which there may be fewer.
 
         `n_frames` are the recordings' lengths; those without frames are skipped.
         """

@@ -74,7 +74,10 @@ def load_tokenizer() -> Any:
 def load_session() -> Any:
     """Loads the model, once per process, with the phonemes' durations as its second output.
 
-    It uses one thread: processes, not threads, use the cores.
+    It uses one thread: processes, not threads, use the cores. The model's file is created if it is missing.
+
+    Raises:
+        BackendError: as `kokoro_assets.get_model_path`.
     """
     import onnx
 

@@ -133,6 +133,7 @@ def main() -> None:
 
 
 def _get_english_path() -> Path:
+    """Returns the path of the English voices' file in the cache; it may not exist."""
     return assets.get_cache_dir() / "kokoro-js-1.2.1-english-voices.f32"
 
 

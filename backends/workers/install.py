@@ -28,7 +28,7 @@ OnStep = Callable[[str], None]
 
 
 def install(place: WorkerEnvironment, on_step: OnStep, *, again: bool = False) -> Path:
-    """Installs the environment unless it is complete, and returns its folder.
+    """Installs the environment in its emptied folder, unless it is complete there, and returns the folder.
 
     Its stamp is written last: an interrupted installation is repeated. A file lock makes concurrent installations of
     the same environment wait for each other.
@@ -37,7 +37,8 @@ def install(place: WorkerEnvironment, on_step: OnStep, *, again: bool = False) -
         again: reinstall it even if it is complete.
 
     Raises:
-        BackendError: no network, no disk space, or the result does not work; nothing of it is kept.
+        BackendError: no network, no disk space, or the result does not work; there is then no environment, not even a
+            complete one from before.
     """
     folder = place.get_folder()
     try:
