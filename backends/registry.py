@@ -336,7 +336,7 @@ def build(kind: str, name: str, options: Mapping[str, OptionValue]) -> Any:
 
 
 def check_options(kind: str, name: str, options: Mapping[str, OptionValue]) -> BaseModel | None:
-    """Validates options without constructing the back-end; returns None if it takes none.
+    """Validates and returns options without constructing the back-end; None if it takes none.
 
     Raises:
         ConfigError: as `build`.

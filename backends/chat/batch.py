@@ -64,7 +64,7 @@ class BatchRoom:
         self._change = asyncio.Event()
 
     def record_success(self) -> None:
-        """Records that a batch was accepted and ended, and doubles the size limit up to its bound."""
+        """Records that a batch was accepted and ended: doubles the size limit up to its bound, and wakes up waiters."""
         self.n_most = min(self._n_bound, 2 * self.n_most)
         self._n_ended += 1
         self._n_refused = 0
@@ -139,7 +139,7 @@ class BatchStore:
             self._cache.unlock()
 
     def list_open_batches(self) -> list[OpenBatch]:
-        """Lists all batches that this or an earlier run left open."""
+        """Lists this endpoint's batches that this or an earlier run left open."""
         rows = self._cache.run(
             "SELECT file_id, batch_id, keys FROM batches WHERE endpoint = ? ORDER BY file_id", (self._endpoint_name,)
         )

@@ -214,7 +214,7 @@ class Spending:
             self._landed.set()
 
     def add(self, reply: StoredReply, *, is_usable: bool = True) -> None:
-        """Adds a new answer's tokens and cost to the counts of client and run.
+        """Adds a new answer's tokens to this client's `usage`, and its tokens and cost to the run's counts on disk.
 
         An answer without text (not `is_usable`) costs as much, but does not count as a request.
         """

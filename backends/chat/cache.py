@@ -114,7 +114,7 @@ def make_request_id(key: str) -> str:
 
 
 def bound_keys(request_ids: Iterable[str]) -> list[tuple[str, str]]:
-    """Returns the range of keys of each request id; keys are hexadecimal, so that it holds all that begin with it."""
+    """Returns the range of keys (end exclusive) that begin with each request id; keys are hexadecimal."""
     return [(each, f"{each}g") for each in request_ids]
 
 
@@ -212,7 +212,7 @@ class ReplyCache:
         return self.get(key) or reply
 
     def forget(self, request_ids: Iterable[str]) -> None:
-        """Deletes the answers to some requests, which may contain what a user said, from the file.
+        """Erases the answers to some requests, which may contain what a user said, without a trace in the file.
 
         Another process that is reading the file at this moment delays this until its last `close`.
         """
@@ -242,7 +242,7 @@ class ReplyCache:
         self._lock.release()
 
     def close(self) -> None:
-        """Writes the log into the file and closes it."""
+        """Closes the file; SQLite's write-ahead log is merged into it unless another process has it open."""
         with self._translate_errors():
             self._connection.close()
 

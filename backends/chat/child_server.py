@@ -108,7 +108,7 @@ def _stop(child: Child) -> None:
 
 
 def find_free_port(wanted: int, name: str) -> int:
-    """Returns the wanted port of this machine if it is free; for 0, any free port.
+    """Returns the wanted port of this machine if it is free; for 0, any free port. It is not reserved.
 
     Args:
         name: the server, for messages.

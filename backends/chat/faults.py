@@ -220,7 +220,8 @@ class ErrorBody:
 
 def read_error(body: object) -> ErrorBody:
     """Parses an error response's body: of OpenAI or Anthropic (`{"error": {…}}`, or its inner part), or of Google,
-    which has a list, and the time to wait in the details (`google.rpc.RetryInfo`: "45.8s") instead of a header."""
+    which has a list, and the time to wait in the details (`google.rpc.RetryInfo`: "45.8s") instead of a header. The
+    result is empty if it is none of these."""
     if isinstance(body, list):
         body = next(iter(body), None)
     if isinstance(body, dict):

@@ -21,7 +21,7 @@ def is_named(listed: str, model: str) -> bool:
 
 
 def is_as_asked(answered_by: str, model: str) -> bool:
-    """Returns whether the answering model is the requested one: the same, the edition of the alias, or its alias.
+    """Returns whether the answering model is the requested one: the same name, an edition of it, or its alias.
 
     Two editions are two models. A prefix up to a slash and a file extension are ignored, as gateways and llama.cpp add
     and remove them.

@@ -219,7 +219,7 @@ def get_endpoint_name(config: ChatConfig) -> str:
 
 
 def make_full_url(base_url: str, provider: Provider, model: str) -> str:
-    """Makes the URL to which `/chat/completions` is appended."""
+    """Makes the URL to which `/chat/completions` is appended: base URL and the provider's path for the model."""
     return base_url + provider.path.replace("{model}", quote(model, safe=""))
 
 

@@ -121,7 +121,7 @@ class RemoteEngine:
     def _list_models(self) -> dict[str, list[str]]:
         """Returns the listed models of each server that answers, by URL; an empty list if a server has none.
 
-        Retries as often as for any request, until one answers.
+        Retries as often as for any request, until one answers. If the provider has no list, it sends no request.
 
         Raises:
             BackendError: none answers and accepts our key.
