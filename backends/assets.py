@@ -19,7 +19,7 @@ _log = logging.getLogger(__name__)
 
 
 def get_cache_dir() -> Path:
-    """Returns the cache directory of model files: `KAME_CACHE` if it is set, else the user's cache directory."""
+    """Returns the cache directory of model files: `KAME_CACHE`, else the user's cache directory. It may not exist."""
     chosen = os.environ.get("KAME_CACHE")
     if chosen:
         return Path(chosen).expanduser()

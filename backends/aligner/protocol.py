@@ -40,7 +40,7 @@ class TimesRefused(AlignmentRefused):
 
 
 def check_order(timings: Sequence[WordTiming], duration_s: float) -> None:
-    """Checks that words, by their times as they are stored, have a duration, do not overlap and are inside the audio.
+    """Checks that words, by times rounded as for storage, have a duration, do not overlap and are inside the audio.
 
     Raises:
         TimesRefused: they do not; names the first such word.

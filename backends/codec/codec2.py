@@ -119,11 +119,17 @@ class VocoderCodec(ABC):
 
     @abstractmethod
     def encode_parts(self, parts: Sequence[bytes], pcm: NDArray[np.int16], state: Any) -> NDArray[np.int16]:
-        """Encodes one of our frames: its frames of Codec 2 and its audio, [640] at 8 kHz, to codes [n_codebooks]."""
+        """Encodes one of our frames: its frames of Codec 2 and its audio, [640] at 8 kHz, to codes [n_codebooks].
+
+        It changes `state`, which `make_state` has made.
+        """
 
     @abstractmethod
     def decode_parts(self, codes: NDArray[np.int16], state: Any) -> list[bytes]:
-        """Decodes codes, [n_codebooks], which may be larger than their codebooks, to frames of Codec 2."""
+        """Decodes codes, [n_codebooks], which may be larger than their codebooks, to frames of Codec 2.
+
+        It changes `state`, which `make_state` has made.
+        """
 
     def make_state(self) -> Any:
         """Makes the state that a stream keeps between frames besides the library's own; None here: there is none."""

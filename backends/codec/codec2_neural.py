@@ -96,7 +96,7 @@ class CausalConv(nn.Conv1d):
     """
 
     def forward(self, x: Tensor, past: "Past | None" = None) -> Tensor:
-        """Convolves [B, n_in, n] to [B, n_out, n / stride]."""
+        """Convolves [B, n_in, n] to [B, n_out, n / stride], after the last inputs in `past`, which is updated."""
         (size,), (step,), (stride,) = self.kernel_size, self.dilation, self.stride
         n_before = (size - 1) * step + 1 - stride
         if past is None:
@@ -123,7 +123,7 @@ class Residual(nn.Module):
         self.out = CausalConv(width, width, 1)
 
     def forward(self, x: Tensor, past: Past | None) -> Tensor:
-        """Maps [B, width, n] to the same shape."""
+        """Adds a causal convolution of the input, [B, width, n], to it; continues from `past` and updates it."""
         mixed: Tensor = self.out(self.drop(functional.gelu(self.mix(functional.gelu(x), past))), past)
         return x + mixed
 
@@ -160,7 +160,10 @@ class SpeechDecoder(nn.Module):
         self.out = CausalConv(width, 2 * N_TARGETS, 1)
 
     def forward(self, entries: Tensor, prosody: Tensor, past: Past | None = None) -> Tensor:
-        """Maps [B, dim, n] and [B, n_prosody, n] to [B, 2 N_TARGETS, n]; output i + AHEAD is that of half i."""
+        """Maps entries, [B, dim, n], and prosody, [B, n_prosody, n], of halves of frames to their targets.
+
+        Those are [B, 2 N_TARGETS, n], for two frames of Codec 2 per half; output i + AHEAD is that of half i.
+        """
         x = self.first(torch.cat([entries, prosody], dim=1), past)
         for block in self.blocks:
             x = block(x, past)
@@ -291,7 +294,7 @@ class NeuralCodec2(VocoderCodec):
         return state, np.array([*said.tolist(), 0], np.int16)
 
     def _find_prosody(self, parameters: Parameters) -> int:
-        """Returns the nearest entry for the four frames of Codec 2 in one of ours; 0 is silence."""
+        """Returns the index of the prosody entry nearest to four frames of Codec 2, one of ours; 0: silence."""
         return int(np.square(self._prosody - describe_prosody(parameters)).sum(axis=1).argmin())
 
     def _to_parameters(self, targets: NDArray[np.float32]) -> Parameters:

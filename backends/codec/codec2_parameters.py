@@ -78,7 +78,7 @@ def get_octaves(pitch: NDArray[np.integer]) -> NDArray[np.float64]:
 
 
 def get_pitch_levels(octaves: NDArray[np.floating]) -> NDArray[np.int64]:
-    """Returns the nearest levels of pitch to octaves above 50 Hz; the reverse of `get_octaves`."""
+    """Returns the nearest of the 128 levels of pitch to octaves above 50 Hz; the reverse of `get_octaves`."""
     levels = (_LEAST_PITCH_HZ * 2.0**octaves - _LEAST_PITCH_HZ) / _PITCH_STEP_HZ
     return np.clip(np.round(levels), 0, _N_PITCHES - 1).astype(np.int64)
 

@@ -131,7 +131,7 @@ class MoshiCodec:
 
     @contextmanager
     def stream(self, batch_size: int) -> Iterator[CodecStream]:
-        """Yields a stream for the duration of the block.
+        """Yields a stream of `batch_size` voices, all active, for the duration of the block.
 
         Raises:
             RuntimeError: a stream of this codec is already open.

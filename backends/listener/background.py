@@ -33,7 +33,7 @@ class HeardSender:
         self._lock = threading.RLock()
 
     def send(self, heard: Heard) -> None:
-        """Sends a transcript unless closed; half characters, as remote recognisers may send, are removed."""
+        """Calls `on_heard` in this thread with a transcript, without half characters; does nothing after `close`."""
         with self._lock:
             if not self.is_closed:
                 self._on_heard(replace(heard, text=join_surrogates(heard.text)))

@@ -198,7 +198,7 @@ class KyutaiEar:
             self._tokens.append(token)
 
     def finish(self) -> None:
-        """Sends the turn's text as final."""
+        """Sends the turn's text as final; the next token belongs to the next turn."""
         text = self._model.decode(self._tokens)
         self._tokens, self._told = [], ""
         self._sender.send(Heard(text, is_final=True))

@@ -74,7 +74,7 @@ class Coqui:
         )
 
     def voices(self) -> Sequence[Voice]:
-        """Returns the chosen speakers, the voices to clone, or the model's only voice.
+        """Returns the chosen speakers, or all: the voices to clone, else the model's speakers, else its only voice.
 
         Raises:
             ConfigError: the model lacks a chosen speaker or the language, or a file of the options is missing.
@@ -94,7 +94,7 @@ class Coqui:
         return longest
 
     def synthesise(self, text: str, voice: str, speed: float, take: int = 0) -> Speech:
-        """Synthesises `text`, float32 [n_samples] at 24 kHz.
+        """Synthesises `text`, float32 [n_samples] at 24 kHz; another `take` has another random seed.
 
         Raises:
             TakeRefused: the model gives no audio for `text`, or fails on it but not on an easy one.

