@@ -108,15 +108,15 @@ class OpenBatch:
 
 
 class BatchStore:
-    """The open batches of one endpoint, stored in the cache file.
+    """The open batches of one endpoint and model, stored in the cache file.
 
     Raises:
         StoreError: the file cannot be read or written (all methods).
     """
 
-    def __init__(self, cache: ReplyCache, endpoint_name: str) -> None:
+    def __init__(self, cache: ReplyCache, endpoint: Endpoint) -> None:
         self._cache = cache
-        self._endpoint_name = endpoint_name
+        self._endpoint = endpoint
         self._has_claimed = False
 
     def claim(self) -> None:
@@ -139,9 +139,10 @@ class BatchStore:
             self._cache.unlock()
 
     def list_open_batches(self) -> list[OpenBatch]:
-        """Lists this endpoint's batches that this or an earlier run left open."""
+        """Lists the batches that this or an earlier run left open, also those of older files, which name no model."""
         rows = self._cache.run(
-            "SELECT file_id, batch_id, keys FROM batches WHERE endpoint = ? ORDER BY file_id", (self._endpoint_name,)
+            "SELECT file_id, batch_id, keys FROM batches WHERE endpoint = ? AND model IN (?, '') ORDER BY file_id",
+            (self._endpoint.name, self._endpoint.model),
         )
         return [OpenBatch(file_id, batch_id, tuple(json.loads(keys))) for file_id, batch_id, keys in rows]
 
@@ -150,7 +151,10 @@ class BatchStore:
 
         This is done before the batch is created, so that a kill between the two does not lead to two batches.
         """
-        self._cache.run("INSERT INTO batches VALUES (?, NULL, ?, ?)", (file_id, self._endpoint_name, json.dumps(keys)))
+        self._cache.run(
+            "INSERT INTO batches (file_id, endpoint, model, keys) VALUES (?, ?, ?, ?)",
+            (file_id, self._endpoint.name, self._endpoint.model, json.dumps(keys)),
+        )
         return OpenBatch(file_id, None, tuple(keys))
 
     def record_batch(self, batch: OpenBatch, batch_id: str) -> OpenBatch:
@@ -209,7 +213,7 @@ class BatchTransport:
         self._faults = faults
         self._spending = spending
         self._cache = cache
-        self._store = BatchStore(cache, endpoint.name)
+        self._store = BatchStore(cache, endpoint)
         self._delays = delays
         self._room = BatchRoom(provider.batch_max_requests, config.max_attempts, delays)
         self._waiting: dict[str, _Waiting] = {}
@@ -275,7 +279,7 @@ class BatchTransport:
             self._waiting.pop(key, None)
 
     def _get_open_batches(self) -> dict[str, OpenBatch]:
-        """Returns the open batches by key of each request; the first call resumes the batches of earlier runs.
+        """Returns the open batches by key of each request; the first call resumes earlier runs' batches of this model.
 
         Raises:
             BackendError: another process holds the lock of the batches (first call only).

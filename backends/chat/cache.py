@@ -23,7 +23,7 @@ from backends.chat.protocol import Endpoint
 from data_schemas import ids
 from data_schemas.errors import StoreError
 
-FORMAT = 4
+FORMAT = 5
 """Version of the tables, stored in the file's `user_version`. Older files lack columns of `ADDED_COLUMNS` or the table
 `answerers`, or have 0 where the number of tokens from a server's cache was not reported."""
 N_ID_DIGITS = 20
@@ -66,6 +66,7 @@ ADDED_COLUMNS = (
     ("replies", "answered_by", "TEXT"),
     ("replies", "system_fingerprint", "TEXT"),
     ("spending", "n_estimated", "INTEGER NOT NULL DEFAULT 0"),
+    ("batches", "model", "TEXT NOT NULL DEFAULT ''"),
 )
 """Columns that were added in later versions, by table."""
 _GET = """

@@ -19,7 +19,7 @@ from backends.chat.double import make_answer
 from backends.chat.protocol import ChatReply
 from data_schemas.config import BudgetConfig, ChatConfig
 from data_schemas.errors import BackendError, BudgetError, ConfigError, RequestError, StoreError
-from tests.backends.chat.chatting import QUICK, asking, batch_config, endpoint_at, n_lines, numbered, use
+from tests.backends.chat.chatting import QUICK, Use, asking, batch_config, endpoint_at, n_lines, numbered, use
 from tests.support.chat_server import MODEL, Behaviour, ChatServer, served
 
 pytestmark = pytest.mark.full
@@ -95,7 +95,7 @@ def test_a_line_that_cannot_be_read_is_asked_again_and_breaks_no_later_run(tmp_p
     with served(Behaviour(n_bad_lines=2)) as (root, server):
         first = use(endpoint_at(root), tmp_path, asking(numbered(6)), config)
         with ReplyCache(tmp_path / "replies.sqlite") as cache:
-            assert (len(cache), BatchStore(cache, "test").list_open_batches()) == (4, [])
+            assert (len(cache), BatchStore(cache, endpoint_at("")).list_open_batches()) == (4, [])
         second = use(endpoint_at(root), tmp_path, asking(numbered(6)), config)
         assert n_lines(server) == 6 + 2
     assert [isinstance(each, RequestError) for each in first].count(True) == 2
@@ -133,7 +133,7 @@ def test_a_run_killed_around_the_making_of_a_batch_waits_for_that_batch(step: st
         assert server.counts.as_json()["n_answered_twice"] == 0
         assert n_lines(server) == 12
     with ReplyCache(tmp_path / "replies.sqlite") as cache:
-        assert BatchStore(cache, "test").list_open_batches() == []
+        assert BatchStore(cache, endpoint_at("")).list_open_batches() == []
 
 
 def test_answers_nobody_waits_for_any_more_are_kept_and_counted(tmp_path: Path) -> None:
@@ -195,7 +195,7 @@ def test_what_the_provider_has_deleted_is_asked_again_and_bricks_nothing(call: s
         assert len(server.batches.files) >= 2
     assert all(isinstance(reply, ChatReply) for reply in replies)
     with ReplyCache(tmp_path / "replies.sqlite") as cache:
-        assert BatchStore(cache, "test").list_open_batches() == []
+        assert BatchStore(cache, endpoint_at("")).list_open_batches() == []
 
 
 def test_a_server_without_batches_does_not_pass_for_one_that_deleted_them(tmp_path: Path) -> None:
@@ -203,7 +203,7 @@ def test_a_server_without_batches_does_not_pass_for_one_that_deleted_them(tmp_pa
     with served(behaviour) as (root, _), pytest.raises(BackendError, match="HTTP 404"):
         use(endpoint_at(root), tmp_path, asking(numbered(2)), batch_config(tmp_path))
     with ReplyCache(tmp_path / "replies.sqlite") as cache:
-        assert len(BatchStore(cache, "test").list_open_batches()) == 1
+        assert len(BatchStore(cache, endpoint_at("")).list_open_batches()) == 1
 
 
 def test_one_process_at_a_time_hands_in_batches_of_a_file(tmp_path: Path) -> None:
@@ -233,7 +233,9 @@ def test_a_batch_brought_in_twice_is_counted_once(tmp_path: Path, monkeypatch: p
         assert (len(cache), n_counted) == (5, 5 + 1)  # one was counted when its storing failed
 
 
-def test_batches_of_earlier_runs_are_brought_in_whoever_asks(tmp_path: Path) -> None:
+def leaving_a_batch(server: ChatServer) -> Use:
+    """Asks one request, and goes when its batch has been made."""
+
     async def ask_and_go(client: OpenAIChatClient) -> None:
         asked = asyncio.create_task(client.ask(numbered(1)[0]))
         async with asyncio.timeout(20):
@@ -241,6 +243,10 @@ def test_batches_of_earlier_runs_are_brought_in_whoever_asks(tmp_path: Path) -> 
                 await asyncio.sleep(0)
         asked.cancel()
 
+    return ask_and_go
+
+
+def test_batches_of_earlier_runs_are_brought_in_whoever_asks(tmp_path: Path) -> None:
     async def ask_for_another(client: OpenAIChatClient) -> None:
         await client.ask(numbered(1, first=1)[0])
         async with asyncio.timeout(20):
@@ -252,9 +258,22 @@ def test_batches_of_earlier_runs_are_brought_in_whoever_asks(tmp_path: Path) -> 
             return cache.run("SELECT key FROM replies")
 
     with served(Behaviour(n_looks=4)) as (root, server):
-        use(endpoint_at(root), tmp_path, ask_and_go, batch_config(tmp_path))
+        use(endpoint_at(root), tmp_path, leaving_a_batch(server), batch_config(tmp_path))
         assert cached() == []
         use(endpoint_at(root), tmp_path, ask_for_another, batch_config(tmp_path))
+        assert n_lines(server) == 2
+
+
+def test_a_batch_of_another_model_is_left_to_a_run_with_that_model(tmp_path: Path) -> None:
+    with served(Behaviour(n_looks=4)) as (root, server), set_run_id("models"):
+        dear, cheap = (endpoint_at(root, model=model) for model in ("dear", "cheap"))
+        use(dear, tmp_path, leaving_a_batch(server), batch_config(tmp_path))
+        for endpoint, counted in ((cheap, ["cheap"]), (dear, ["cheap", "dear"])):
+            use(endpoint, tmp_path, asking(numbered(1)), batch_config(tmp_path))
+            with ReplyCache(tmp_path / "replies.sqlite") as cache:
+                spent = [(model.model, model.n_requests) for model in list_spending(cache, "models")]
+                assert spent == [(model, 1) for model in counted]
+                assert sorted(cache.run("SELECT model FROM replies")) == [(model,) for model in counted]
         assert n_lines(server) == 2
 
 

@@ -114,15 +114,15 @@ async def test_a_run_on_two_machines_has_one_budget(cluster: Cluster) -> None:
 
 def test_open_batches_belong_to_one_process(cluster: Cluster) -> None:
     with open_reply_cache(cluster.url) as mine, open_reply_cache(cluster.url) as other:
-        batches = BatchStore(mine, "embedded")
+        batches = BatchStore(mine, ENDPOINT)
         batches.claim()
         with pytest.raises(BackendError, match="Another process waits"):
-            BatchStore(other, "embedded").claim()
+            BatchStore(other, ENDPOINT).claim()
         opened = batches.record_batch(batches.record_upload("file", ["key"]), "batch")
-        assert BatchStore(other, "embedded").list_open_batches() == [opened]
+        assert BatchStore(other, ENDPOINT).list_open_batches() == [opened]
         batches.remove(opened)
         batches.release()
-        BatchStore(other, "embedded").claim()
+        BatchStore(other, ENDPOINT).claim()
 
 
 def test_a_newer_format_is_refused(cluster: Cluster) -> None:

@@ -17,6 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from backends.chat.batch import BatchStore, OpenBatch
 from backends.chat.budget import list_spending
 from backends.chat.cache import ReplyCache, StoredReply, make_reply_key, make_request_id
 from backends.chat.protocol import Endpoint
@@ -71,6 +72,17 @@ def test_a_file_of_the_first_format_keeps_its_answers_and_takes_new_ones(tmp_pat
         assert cache.put("new", cut, ENDPOINT) == cut == other.get("new")
         unknown = replace(cut, n_tokens_cached=None)
         assert cache.put("unknown", unknown, ENDPOINT) == unknown == other.get("unknown")
+
+
+def test_open_batches_of_a_file_that_names_no_model_of_them_are_found(tmp_path: Path) -> None:
+    path = tmp_path / "replies.sqlite"
+    with closing(sqlite3.connect(path)) as old:
+        old.execute("CREATE TABLE batches (file_id TEXT PRIMARY KEY, batch_id TEXT, endpoint TEXT, keys TEXT)")
+        old.execute("INSERT INTO batches VALUES ('file', 'batch', 'embedded', '[\"key\"]')")
+        old.execute("PRAGMA user_version = 4")
+        old.commit()
+    with ReplyCache(path) as cache:
+        assert BatchStore(cache, ENDPOINT).list_open_batches() == [OpenBatch("file", "batch", ("key",))]
 
 
 def test_two_killed_writers_leave_all_they_stored(tmp_path: Path) -> None:
