@@ -124,8 +124,9 @@ def set_run_id(run_id: str) -> Iterator[None]:
 
 def list_spending(cache: ReplyCache, run_id: str) -> list[ModelSpending]:
     """Returns a run's tokens and cost so far by endpoint and model, sorted by them; empty if it got no new answers."""
+    answerers = cache.run(_ANSWERERS, (run_id,))  # first: another process counts an answer's cost before its answerer
     models = {(row[0], row[1]): ModelSpending(*row) for row in cache.run(_SPENT, (run_id,))}
-    for endpoint, model, answered_by, fingerprint, n_requests in cache.run(_ANSWERERS, (run_id,)):
+    for endpoint, model, answered_by, fingerprint, n_requests in answerers:
         asked = models[endpoint, model]
         asked.answered_by[answered_by] = asked.answered_by.get(answered_by, 0) + n_requests
         asked.system_fingerprints[fingerprint] = asked.system_fingerprints.get(fingerprint, 0) + n_requests
@@ -240,6 +241,8 @@ class Spending:
         self._n_reserved_tokens += n_tokens
         self._reserved_usd += usd
         self._n_in_flight += n_requests
+        if not self._n_in_flight:
+            self._reserved_usd = 0.0  # sums and differences of fractions leave a rest
 
     def _find_shortfall(self, n_tokens: int, usd: float) -> "BudgetShortfall | None":
         """Returns the first limit of the budget that this additional cost would exceed; None if it exceeds none."""

@@ -2,13 +2,15 @@
 
 import logging
 import re
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from backends.chat.budget import RUN_ENV, ChatUsage, ModelSpending, compute_usd, list_spending, set_run_id
-from backends.chat.cache import ReplyCache
+from backends.chat.budget import RUN_ENV, ChatUsage, ModelSpending, Spending, compute_usd, list_spending, set_run_id
+from backends.chat.cache import ReplyCache, StoredReply
 from backends.chat.client import OpenAIChatClient, ask_all
 from backends.chat.model_names import NOT_TOLD
 from backends.chat.protocol import ChatReply
@@ -115,6 +117,18 @@ def test_what_is_in_flight_at_the_stop_is_kept_and_counted_in_what_the_stop_tell
     assert used + 31 > 300
 
 
+async def test_nothing_is_reserved_when_all_requests_have_ended(tmp_path: Path) -> None:
+    with ReplyCache(tmp_path / "replies.sqlite") as cache:
+        spending = Spending(cache, endpoint_at(""), PRICE, BudgetConfig(usd=0.01))
+        for n_in_flight in (2, 3):  # the first leave a rest below 0, the next one above it
+            async with AsyncExitStack() as in_flight:
+                for n in range(n_in_flight):
+                    await in_flight.enter_async_context(spending.reserve_cost({"messages": [], "max_tokens": 7 + n}))
+        with pytest.raises(BudgetError) as caught:
+            await spending.reserve_cost({"messages": [], "max_tokens": 9_999}).__aenter__()
+    assert "reserved" not in str(caught.value)
+
+
 @pytest.mark.parametrize(
     ("budget", "remedy"),
     [
@@ -157,6 +171,20 @@ def test_cached_tokens_that_nobody_told_are_unknown_in_the_counts(
 async def asking_for_usage(client: OpenAIChatClient) -> ChatUsage:
     await ask_all(client, PAYLOADS)
     return client.usage
+
+
+def test_a_model_whose_first_answer_comes_meanwhile_is_listed_or_not(tmp_path: Path) -> None:
+    class Overtaken(ReplyCache):
+        """A cache in which another process counts an answer after each statement."""
+
+        def run(self, statement: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+            rows = super().run(statement, parameters)
+            with ReplyCache(self.path) as other, set_run_id("mine"):
+                Spending(other, endpoint_at(""), None, BudgetConfig()).add(StoredReply("yes", 1, None, 1))
+            return rows
+
+    with Overtaken(tmp_path / "replies.sqlite") as cache:
+        assert all(model.model == MODEL for model in list_spending(cache, "mine"))
 
 
 def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
