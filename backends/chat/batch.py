@@ -251,6 +251,10 @@ class BatchTransport:
         except TryAgainError as last:
             raise self._faults.make_final_error(last, make_request_id(key), n_tries, nobody_is_answered=True) from last
 
+    def is_sent(self, key: str) -> bool:
+        """Returns whether the request is in a batch that is open or being made, which cannot be cancelled."""
+        return key in self._waiting and key not in self._to_submit
+
     async def aclose(self) -> None:
         """Stops waiting, releases the lock and closes the connections; open batches continue at the endpoint.
 

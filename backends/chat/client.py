@@ -8,6 +8,7 @@ are sent once, and an error says whether only this request failed (`RequestError
 import asyncio
 import dataclasses
 import logging
+from collections import Counter
 from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Any, Protocol, Self
@@ -36,6 +37,9 @@ class Transport(Protocol):
 
         It may store the answer under that key.
         """
+
+    def is_sent(self, key: str) -> bool:
+        """Returns whether a request is at the endpoint: cancelling it could lose an answer that is paid for."""
 
     async def aclose(self) -> None:
         """Releases its resources."""
@@ -72,6 +76,7 @@ class OpenAIChatClient:
         self._endpoint = endpoint
         self._cache = cache
         self._in_flight: dict[str, asyncio.Task[ChatReply]] = {}
+        self._n_callers: Counter[str] = Counter()
         self._answerers: set[str] = set()
         self._is_deployment = "{model}" in provider.path  # requested by a name of the account's own, not by a model's
         self._spending = Spending(cache, endpoint, price, budget or BudgetConfig())
@@ -93,7 +98,8 @@ class OpenAIChatClient:
         """Returns the answer to a chat-completions payload (without `model`), from the cache if it is stored there.
 
         A different `attempt` of the same payload has a different cache key: it asks again after an unusable answer.
-        Cancelling a call does not cancel its request, whose answer is still stored; `aclose` does.
+        Cancelling a call, the only one for its request, cancels the request unless it has been sent: its answer is then
+        still stored. `aclose` cancels it.
 
         Raises:
             RequestError: the request was rejected, or all attempts failed.
@@ -109,13 +115,13 @@ class OpenAIChatClient:
             return self._make_reply(stored, key, from_cache=True)
         running = self._in_flight.get(key)
         if running is not None:
-            reply = await asyncio.shield(running)
+            reply = await self._wait_for(key, running)
             self.usage.n_from_cache += 1
             return dataclasses.replace(reply, from_cache=True)
         task = asyncio.create_task(self._fetch(key, payload))
         self._in_flight[key] = task
         task.add_done_callback(lambda done: self._remove_finished(key, done))
-        return await asyncio.shield(task)  # cancelling one caller does not cancel the others
+        return await self._wait_for(key, task)
 
     async def aclose(self) -> None:
         """Cancels requests in flight, or awaits them if the budget is used up (they are paid); closes connections."""
@@ -134,8 +140,22 @@ class OpenAIChatClient:
     ) -> None:
         await self.aclose()
 
+    async def _wait_for(self, key: str, task: asyncio.Task[ChatReply]) -> ChatReply:
+        """Returns the reply of a request; cancelled as its last caller, cancels the request if it has not been sent."""
+        self._n_callers[key] += 1
+        try:
+            return await asyncio.shield(task)  # cancelling one caller does not cancel the others
+        finally:
+            self._n_callers[key] -= 1
+            if not self._n_callers[key]:
+                del self._n_callers[key]
+                if not (task.done() or self._transport.is_sent(key)):
+                    del self._in_flight[key]  # another call must not wait for what is being cancelled
+                    task.cancel()
+
     def _remove_finished(self, key: str, task: asyncio.Task[ChatReply]) -> None:
-        del self._in_flight[key]
+        if self._in_flight.get(key) is task:
+            del self._in_flight[key]
         if not task.cancelled():
             task.exception()  # marks the exception as retrieved: all callers may have gone
 
@@ -200,8 +220,8 @@ async def ask_all(
         attempt: the attempt number of all of them.
 
     Raises:
-        BackendError, StoreError: see `OpenAIChatClient.ask`; the remaining requests are no longer awaited, but the
-            client continues them until its `aclose`.
+        BackendError, StoreError: see `OpenAIChatClient.ask`; requests that have not been sent are cancelled, and those
+            in flight are no longer awaited, but the client continues them until its `aclose`.
         BudgetError: the budget is used up; requests in flight have been answered and stored.
     """
     stopped: list[BudgetError] = []

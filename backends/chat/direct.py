@@ -62,6 +62,7 @@ class DirectTransport:
         self._pace = pace
         self._delays = delays
         self._tried: dict[str, asyncio.Event] = {}
+        self._sent: set[str] = set()
         self._servers = pace.servers if len(pace.servers.all) > 1 else Servers([endpoint.base_url])
         self._openai = {
             server: open_async(
@@ -90,6 +91,10 @@ class DirectTransport:
                 return await self._send_with_retries(make_request_id(key), body, tried)
         finally:
             tried.set()
+
+    def is_sent(self, key: str) -> bool:
+        """Returns whether an attempt of the request is at the endpoint now."""
+        return make_request_id(key) in self._sent
 
     async def aclose(self) -> None:
         """Closes the connections."""
@@ -149,6 +154,7 @@ class DirectTransport:
         async with self._spending.reserve_cost(body):
             await self._pace.wait_until_ready(sum(estimate))
             begun_s = asyncio.get_running_loop().time()
+            self._sent.add(request)
             try:
                 reply = read_answer(await self._send(request, body), estimate)
             except Exception as error:
@@ -157,6 +163,8 @@ class DirectTransport:
                 if isinstance(error, UnusableAnswerError) and error.is_final:
                     raise self._faults.make_no_text_error(error, request) from error
                 raise
+            finally:
+                self._sent.discard(request)
             self._charge(reply, estimate)
         ended_s = asyncio.get_running_loop().time()
         self._pace.places.record_answer(begun_s, ended_s)

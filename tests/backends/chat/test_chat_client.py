@@ -181,6 +181,36 @@ def test_ask_all_stops_at_once_when_the_endpoint_is_gone(tmp_path: Path) -> None
     assert len(engine.requests) <= CONFIG.n_in_flight + 2
 
 
+def test_after_an_error_of_the_endpoint_nothing_more_is_sent_and_what_was_sent_is_kept(tmp_path: Path) -> None:
+    config = ChatConfig(engine="double", max_in_flight=2)
+    engine = DoubleEngine(config, faults=[None, 404])
+
+    async def work(client: OpenAIChatClient) -> None:
+        with pytest.raises(BackendError, match="404"):
+            await ask_all(client, numbered(40))
+        await client.ask(numbered(1, first=40)[0])  # sent after all that wait for a place
+        sent = [{"messages": request["messages"]} for request in engine.requests]
+        assert len(sent) <= 2 + config.n_in_flight + 1
+        for answered in sent[:1] + sent[2:]:
+            assert (await client.ask(answered)).from_cache
+        assert len(engine.requests) == len(sent)
+
+    with engine.serve() as endpoint:
+        use(endpoint, tmp_path, work, config)
+
+
+def test_a_request_that_was_cancelled_before_it_was_sent_can_be_asked_again(tmp_path: Path) -> None:
+    async def work(client: OpenAIChatClient) -> None:
+        first, second = (asyncio.create_task(client.ask(payload)) for payload in numbered(2))
+        await asyncio.sleep(0)
+        second.cancel()  # it waits for the place of the first
+        await asyncio.wait([second])
+        assert not (await client.ask(numbered(2)[1])).from_cache
+        assert not (await first).from_cache
+
+    use_with([], tmp_path, work, CONFIG.model_copy(update={"max_in_flight": 1}))
+
+
 def test_no_more_than_allowed_are_in_flight(tmp_path: Path) -> None:
     config = ChatConfig(engine="double", max_in_flight=2, max_attempts=1, timeout_s=0.2)
     engine = DoubleEngine(config, faults_for_ever="stall")
