@@ -146,6 +146,8 @@ class KyutaiEar:
 
     def feed(self, samples: Samples, windows: Sequence[Window] | None = None) -> None:
         """Queues the next audio, 24 kHz; of more than 10 s that wait, the oldest is dropped. `windows` is ignored."""
+        if self.is_closed:
+            return
         with self._wake:
             sound = np.concatenate([self._rest, samples.astype(np.float32, copy=False)])
             n_whole = len(sound) // FRAME_N_SAMPLES * FRAME_N_SAMPLES
@@ -188,9 +190,10 @@ class KyutaiEar:
     def add_token(self, token: int | None) -> None:
         """Adds one frame's text token, None for no word; sends the turn's text when a complete word changes it.
 
-        Clears `failure`.
+        Clears `failure` once less than 5 s of audio wait: until then, the ear is still behind.
         """
-        self.failure = None
+        if len(self._frames) < _MAX_BEHIND // 2:
+            self.failure = None
         starts_word = token is None or self._model.starts_word(token)
         if starts_word and self._tokens:
             self._send_partial()

@@ -168,14 +168,15 @@ def test_a_step_that_fails_takes_no_turn_s_end_with_it_and_hearing_goes_on(
 
 
 def test_an_ear_that_is_too_far_behind_gives_up_its_oldest_sound_and_says_so(
-    listening: Listening, monkeypatch: pytest.MonkeyPatch
+    listening: Listening, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr("backends.listener.kyutai._MAX_BEHIND", 10)
-    may_step = threading.Event()
+    begun, may_step = threading.Semaphore(0), threading.Semaphore(0)
     step = KyutaiModel.step
 
     def slow(self: KyutaiModel, *arguments: Any) -> dict[int, int | None]:
-        may_step.wait()
+        begun.release()
+        may_step.acquire()
         return step(self, *arguments)
 
     recogniser, told = listening(1), HeardLog()
@@ -184,10 +185,21 @@ def test_an_ear_that_is_too_far_behind_gives_up_its_oldest_sound_and_says_so(
     ear.feed(np.zeros(1920, dtype=np.float32))
     ear.end_turn()
     ear.feed(np.zeros(1920 * 20, dtype=np.float32))
-    assert "slower than speech" in str(ear.failure)
+    begun.acquire()
+    for _ in range(12):  # at half real time
+        may_step.release()
+        begun.acquire()
+        ear.feed(np.zeros(1920 * 2, dtype=np.float32))
+        assert "slower than speech" in str(ear.failure)
     ear.end_turn()
-    may_step.set()
+    may_step.release(1000)
     assert len(told.wait_for_finals(2)) == 2  # no turn's end was given up
+    assert ear.failure is None
+    ear.close()
+    ear.feed(np.zeros(1920 * 20, dtype=np.float32))
+    assert [each.getMessage() for each in caplog.records if "the oldest audio is dropped" in each.getMessage()] == [
+        "Kyutai's recogniser is 1 s behind; the oldest audio is dropped."
+    ]
 
 
 def test_what_is_no_recogniser_is_refused(folder: Path, tmp_path: Path) -> None:
