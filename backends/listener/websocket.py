@@ -100,9 +100,12 @@ class _Turn:
 
     def keep_newest(self) -> None:
         """Drops the turn's oldest audio beyond 30 s, whether or not it has been sent."""
-        n_bytes = sum(map(len, self.pcm))
-        while n_bytes > _MAX_KEPT_BYTES:
-            n_bytes -= len(self.pcm.popleft())
+        n_over = sum(map(len, self.pcm)) - _MAX_KEPT_BYTES
+        while n_over > 0:
+            if len(self.pcm[0]) > n_over:
+                self.pcm[0] = self.pcm[0][n_over:]
+                return
+            n_over -= len(self.pcm.popleft())
             self.n_sent = max(0, self.n_sent - 1)
 
 

@@ -110,6 +110,17 @@ def test_turns_are_heard_while_they_are_said_and_whole_at_their_end(
     assert recognisers.headers == ["Bearer sk-secret"]
 
 
+def test_of_more_than_is_kept_of_a_turn_the_newest_is_sent(
+    recognisers: Recognisers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("backends.listener.websocket._MAX_KEPT_BYTES", 3 * 4800)
+    told = HeardLog()
+    ear = recognisers.listen(recognisers.serve(counting), told)
+    ear.feed(np.concatenate([sound(0.1, 0.2), sound(0.3, 0.4)]))
+    ear.end_turn()
+    assert told.wait_for_finals(1) == ["3 tenths at 0.4"]
+
+
 def test_callers_have_connections_of_their_own(recognisers: Recognisers) -> None:
     url = recognisers.serve(counting)
     told = [HeardLog() for _ in range(3)]
