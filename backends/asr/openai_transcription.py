@@ -11,6 +11,7 @@ from backends.openai_audio import (
 )
 from data_schemas import ids
 from data_schemas.errors import BackendError
+from data_schemas.fingerprint import get_versions
 
 _RECIPE = 1
 """Version of this file's processing of audio and text; raise it when transcripts could change."""
@@ -31,12 +32,13 @@ class OpenAITranscription:
 
     @property
     def digest(self) -> str:
-        """Digest of the model's name and revision in the options, the language and `_RECIPE`.
+        """Digest of the model's name and revision in the options, the language, soxr's version and `_RECIPE`.
 
         A server does not report its weights.
         """
+        options = self._options
         return ids.digest(
-            "openai transcription", _RECIPE, self._options.model, self._options.revision, self._options.language
+            "openai transcription", _RECIPE, get_versions("soxr"), options.model, options.revision, options.language
         )
 
     def transcribe(self, samples: Samples, sample_rate_hz: int) -> str:

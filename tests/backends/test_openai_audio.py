@@ -167,6 +167,15 @@ def test_an_unknown_voice_is_a_wrong_setting(server: Server) -> None:
         speech(server, voices=" , ")
 
 
+def test_the_recognisers_digest_follows_the_version_of_the_resampler(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = recogniser(server).digest
+    assert recogniser(server).digest == before
+    monkeypatch.setattr("data_schemas.fingerprint.version", lambda package: f"another {package}")
+    assert recogniser(server).digest != before
+
+
 def test_digests_stand_for_model_and_voice_not_for_the_place(server: Server) -> None:
     first, elsewhere, other = (
         speech(server),
