@@ -31,7 +31,7 @@ class KyutaiModel:
     """The loaded model; `step` may be called by one thread inside a `streaming` block.
 
     Raises:
-        ConfigError: the folder contains no such model.
+        ConfigError: the folder contains no such model, or the repository holds another kind of model.
         BackendError: the download fails, or the model does not load.
     """
 
@@ -41,8 +41,6 @@ class KyutaiModel:
 
         info = _load_folder(Path(path)) if path else _fetch_from_hub(repo, revision or None)
         where = path or repo
-        if info.model_type != "stt":
-            raise ConfigError(f"{where} is a {info.model_type} model, no recogniser.", "Name a speech-to-text model.")
         try:
             self._mimi = info.get_mimi(device)
             lm = info.get_moshi(device, torch.float32 if device == "cpu" else torch.bfloat16)
@@ -147,7 +145,7 @@ def _load_folder(folder: Path) -> "CheckpointInfo":
     """Returns moshi's description of a model in a folder; its `config.json` has the names of the files.
 
     Raises:
-        ConfigError: a file is missing, or `config.json` cannot be read.
+        ConfigError: a file is missing, `config.json` cannot be read, or the model is no recogniser.
     """
     from moshi.models.loaders import CheckpointInfo
 
@@ -163,15 +161,17 @@ def _load_folder(folder: Path) -> "CheckpointInfo":
     missing = [file.name for file in (*wanted.values(), tokenizer) if not file.is_file()]
     if missing:
         raise ConfigError(f"{folder} lacks {', '.join(missing)}.", "Copy the whole model.")
+    _check_type(config, str(folder))
     return CheckpointInfo.from_hf_repo("", tokenizer=tokenizer, config_path=folder / _CONFIG, **wanted)
 
 
 def _fetch_from_hub(repo: str, revision: str | None) -> "CheckpointInfo":
-    """Downloads a whole model from the Hub, of whatever type, and returns moshi's description of it.
+    """Downloads a model from the Hub, unless it is no recogniser, and returns moshi's description of it.
 
     `revision` None: the newest. Files that are in the Hub's cache are not downloaded again.
 
     Raises:
+        ConfigError: the model is no recogniser.
         BackendError: the download fails.
     """
     from huggingface_hub import hf_hub_download
@@ -180,9 +180,17 @@ def _fetch_from_hub(repo: str, revision: str | None) -> "CheckpointInfo":
 
     try:
         config = hf_hub_download(repo, _CONFIG, revision=revision)  # without a config, moshi assumes Moshi 7B
+        _check_type(json.loads(Path(config).read_text(encoding="utf-8")), repo)
         return CheckpointInfo.from_hf_repo(repo, config_path=config, revision=revision)
     except (HfHubHTTPError, LocalEntryNotFoundError, OSError) as error:
         raise BackendError(
             f"Cannot download {repo} from the Hub: {str(error).splitlines()[0]}",
             "Check the network, or download the model and set its folder: path=DIR.",
         ) from error
+
+
+def _check_type(config: dict[str, Any], where: str) -> None:
+    """Raises ConfigError if a model's `config.json` is not of a recogniser."""
+    kind = config.get("model_type", "moshi")  # as moshi has it
+    if kind != "stt":
+        raise ConfigError(f"{where} is a {kind} model, no recogniser.", "Name a speech-to-text model.")

@@ -202,7 +202,7 @@ def test_an_ear_that_is_too_far_behind_gives_up_its_oldest_sound_and_says_so(
     ]
 
 
-def test_what_is_no_recogniser_is_refused(folder: Path, tmp_path: Path) -> None:
+def test_what_is_no_recogniser_is_refused(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def build(path: Path) -> None:
         registry.build("listener", "kyutai", {"path": str(path), "device": "cpu"})
 
@@ -220,5 +220,12 @@ def test_what_is_no_recogniser_is_refused(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text(json.dumps(config | {"dim": 48}))
     with pytest.raises(BackendError, match="does not load"):
         build(tmp_path)
+    monkeypatch.setattr("huggingface_hub.hf_hub_download", lambda repo, file, **more: str(tmp_path / file))
+    (tmp_path / "config.json").write_text(json.dumps(config | {"model_type": "hibiki"}))
+    with pytest.raises(ConfigError, match=r"kyutai/stt-1b-en_fr is a hibiki model"):  # nothing else was downloaded
+        registry.build("listener", "kyutai", {"device": "cpu"})
+
+
+def test_a_model_that_cannot_be_downloaded_is_told() -> None:
     with pytest.raises(BackendError, match="Cannot download kyutai/stt-1b-en_fr"):
         registry.build("listener", "kyutai", {"device": "cpu"})
