@@ -1,5 +1,6 @@
 """Base classes of back-ends' options, and lists written as comma-separated text."""
 
+from collections import Counter
 from pathlib import Path
 from typing import Annotated
 
@@ -41,3 +42,15 @@ def split_list(text: str) -> list[str]:
 def split_paths(text: str) -> list[str]:
     """Splits comma-separated paths as `split_list` does, and expands `~` in each."""
     return [_expand_path(path) for path in split_list(text)]
+
+
+def _check_voice_names(text: str) -> str:
+    """Returns comma-separated paths if the names of the files, without their endings, differ."""
+    names = Counter(Path(path).stem for path in split_paths(text))
+    if same := [name for name, n_files in names.items() if n_files > 1]:
+        raise ValueError(f"voices are named after their files, and several are named {', '.join(same)}: rename them")
+    return text
+
+
+VoicePaths = Annotated[str, AfterValidator(_check_voice_names)]
+"""Comma-separated paths of files after which voices are named."""

@@ -10,7 +10,7 @@ from typing import Any, Self
 
 from pydantic import Field, model_validator
 
-from backends.options import FilePath, WorkerOptions, split_list, split_paths
+from backends.options import FilePath, VoicePaths, WorkerOptions, split_list, split_paths
 from backends.tts.protocol import Speech, TakeRefused, Voice
 from backends.tts.sound import resample_sound
 from backends.workers.environments import get_environment
@@ -33,7 +33,7 @@ class CoquiOptions(WorkerOptions):
     model_path: FilePath = Field(default="", description="Your own checkpoint, instead of model; a folder for XTTS.")
     config_path: FilePath = Field(default="", description="The checkpoint's config.json.")
     speakers_path: FilePath = Field(default="", description="The checkpoint's speakers file, if it has one.")
-    speaker_wavs: str = Field(
+    speaker_wavs: VoicePaths = Field(
         default="", description="Audio files of voices to clone, separated by commas; voices are named after files."
     )
     speakers: str = Field(default="", description="Speakers to use, separated by commas; empty: all of the model's.")
@@ -107,7 +107,7 @@ class Coqui:
             )
         asked = {
             "text": text,
-            "voice": "" if voice == ONLY_VOICE else voice,
+            "voice": voice if self._described["voices"] else "",
             "speed": speed,
             "seed": ids.derive_seed("coqui", text, voice, speed, take),
         }

@@ -11,7 +11,7 @@ from typing import Any
 
 from pydantic import Field
 
-from backends.options import WorkerOptions, split_paths
+from backends.options import VoicePaths, WorkerOptions, split_paths
 from backends.tts.protocol import Speech, SpeechRefused, Voice
 from backends.tts.sound import resample_sound
 from backends.workers.environments import get_environment
@@ -31,7 +31,7 @@ _WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")
 class PiperOptions(WorkerOptions):
     """Options for the voices."""
 
-    voices: str = Field(
+    voices: VoicePaths = Field(
         default="", description="Voices' .onnx files, with .onnx.json next to them, by commas; empty: en_US-joe-medium."
     )
     licence: str = Field(default="", description="Licence of those voices.")

@@ -38,6 +38,8 @@ class StandIn:
     def synthesise(self, arguments, sound):
         if arguments["text"] == "hush":
             raise EngineRefusal("nothing but silence")
+        if arguments["text"] == "who":
+            raise EngineRefusal(f"asked of {{arguments['voice']!r}}")
         assert len(arguments["text"]) < 400, "a maximum of 400 tokens"
         n_samples = 22_050 if arguments["speed"] == 1.0 else 11_025
         loud = array("f", [arguments.get("seed", 0) % 7 / 7 + 0.1] * n_samples).tobytes()
@@ -113,6 +115,30 @@ def test_a_text_on_which_coqui_fails_is_refused_and_a_long_one_is_said_in_pieces
     n_pieces = len(list(cut(long_text, 250)))
     assert n_pieces > 2
     assert len(say(tts, long_text, "model", 1.0).samples) == n_pieces * 24_000 + (n_pieces - 1) * 4_800
+
+
+@pytest.mark.parametrize(("voices", "asked_of"), [({"model": "digest of a recording"}, "'model'"), ({}, "''")])
+def test_coqui_is_asked_for_a_voice_that_is_named_model(
+    stand_in: StandIn, voices: dict[str, str], asked_of: str
+) -> None:
+    stand_in(model(voices=voices))
+    with pytest.raises(TakeRefused, match=f"asked of {asked_of}"):
+        Coqui(COQUI).synthesise("who", "model", 1.0)
+
+
+@pytest.mark.parametrize(
+    ("engine", "options"),
+    [
+        ("coqui", {"model": "xtts", "speaker_wavs": "a/ann.wav, a/bob.wav, b/ann.flac"}),
+        ("piper", {"voices": "a/ann.onnx,a/bob.onnx,b/ann.onnx"}),
+    ],
+)
+def test_files_of_voices_with_the_same_name_are_refused(
+    engine: str, options: dict[str, str | int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(BackendEntry, "is_installed", lambda self: True)
+    with pytest.raises(ConfigError, match="several are named ann: rename them"):
+        registry.build("tts", engine, options)
 
 
 def test_coquis_digest_follows_files_and_language_not_places(stand_in: StandIn) -> None:
