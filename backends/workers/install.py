@@ -28,32 +28,54 @@ OnStep = Callable[[str], None]
 
 
 def install(place: WorkerEnvironment, on_step: OnStep, *, again: bool = False) -> Path:
-    """Installs the environment in its emptied folder, unless it is complete there, and returns the folder.
+    """Installs the environment in its folder, unless it is complete there, and returns the folder.
 
-    Its stamp is written last: an interrupted installation is repeated. A file lock makes concurrent installations of
-    the same environment wait for each other.
+    Its stamp is written last: an interrupted installation is repeated. A complete environment that is reinstalled is
+    moved aside (its files hold the path of its folder, so that the new one cannot be made elsewhere), and moved back if
+    that fails. A file lock makes concurrent installations of the same environment wait for each other.
 
     Args:
         again: reinstall it even if it is complete.
 
     Raises:
-        BackendError: no network, no disk space, or the result does not work; there is then no environment, not even a
-            complete one from before.
+        BackendError: no network, no disk space, or the result does not work; a complete environment from before is
+            kept.
     """
     folder = place.get_folder()
+    old = folder.with_name(f"{folder.name}.old")
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         with FileLock(folder.with_name(f"{folder.name}.lock")):
-            if place.is_installed() and not again:
-                return folder
-            if folder.exists():
+            _restore(place, folder, old)
+            if place.is_installed():
+                if not again:
+                    return folder
+                folder.rename(old)
+            elif folder.exists():
                 on_step(f"Removing what is in {folder}")
                 shutil.rmtree(folder)
-            _check_space(place, folder.parent)
-            _create(place, folder, on_step)
+            try:
+                _check_space(place, folder.parent)
+                _create(place, folder, on_step)
+            finally:
+                _restore(place, folder, old)
     except OSError as error:
         raise BackendError(f"Cannot make the worker environment {folder}: {error}.", _FREE_SPACE) from error
     return folder
+
+
+def _restore(place: WorkerEnvironment, folder: Path, old: Path) -> None:
+    """Removes the environment that was moved aside, if there is one, or moves it back if no complete one replaced it.
+
+    It is there after a reinstallation, also after one that was killed.
+    """
+    if not old.exists():
+        return
+    if place.is_installed():
+        shutil.rmtree(old, ignore_errors=True)
+    else:
+        shutil.rmtree(folder, ignore_errors=True)
+        old.rename(folder)
 
 
 def _check_space(place: WorkerEnvironment, folder: Path) -> None:

@@ -46,6 +46,34 @@ def test_it_is_made_once_and_made_anew_when_asked_or_left_half_way() -> None:
     assert not mark.exists()
 
 
+@pytest.mark.parametrize(
+    "wanted",
+    [place(n_mib=1 << 40), WorkerEnvironment("json", ("nothing.txt",), 1, server="no_such_module")],
+    ids=["no space", "does not work"],
+)
+def test_a_complete_one_is_kept_if_it_cannot_be_made_anew(wanted: WorkerEnvironment) -> None:
+    folder = install.install(place(), lambda step: None)
+    mark = folder / "mark"
+    mark.touch()
+    with pytest.raises(BackendError):
+        install.install(wanted, lambda step: None, again=True)
+    assert place().is_installed()
+    assert mark.exists()
+    install.install(place(), lambda step: None, again=True)
+    assert place().is_installed()
+    assert not mark.exists()
+    assert [each for each in folder.parent.iterdir() if each.is_dir()] == [folder]
+
+
+def test_a_complete_one_is_found_after_its_reinstallation_was_killed() -> None:
+    folder = install.install(place(), lambda step: None)
+    (folder / "mark").touch()
+    folder.rename(folder.with_name(f"{folder.name}.old"))
+    folder.mkdir()
+    install.install(place(), lambda step: None)
+    assert (folder / "mark").exists()
+
+
 def test_another_list_is_another_environment(lists: Path) -> None:
     before = place().get_folder()
     (lists / "nothing.txt").write_text("# still no package\n")
