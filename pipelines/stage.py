@@ -35,8 +35,11 @@ class StageDescription(Protocol):
     input_types: ClassVar[tuple[type, ...]]
     output_type: ClassVar[type]
 
-    def matters(self) -> dict[str, Any]:
-        """Returns what determines the output besides the inputs, as JSON values: configuration and digests."""
+    def get_fingerprint_fields(self) -> dict[str, Any]:
+        """Returns what determines the output besides the inputs, as JSON values: configuration and digests.
+
+        Digests may require reading the files of models.
+        """
 
 
 class Stage(StageDescription, Protocol[Out]):
@@ -64,9 +67,9 @@ class Recipe:
 
     version: int
     inputs: tuple[str, ...]
-    matters: dict[str, Any]
+    fingerprint_fields: dict[str, Any]
 
 
 def make_recipes(stages: Mapping[str, StageDescription]) -> dict[str, Recipe]:
     """Returns the recipe of each stage, by name and in the same order."""
-    return {name: Recipe(stage.version, stage.inputs, stage.matters()) for name, stage in stages.items()}
+    return {name: Recipe(stage.version, stage.inputs, stage.get_fingerprint_fields()) for name, stage in stages.items()}

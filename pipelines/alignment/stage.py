@@ -27,7 +27,7 @@ class AlignmentStage:
         self.config = config
         self.aligner = aligner
 
-    def matters(self) -> dict[str, Any]:
+    def get_fingerprint_fields(self) -> dict[str, Any]:
         """Returns what determines the word timings besides the inputs: the configuration and the aligner's digest."""
         return {"config": dump_relevant_fields(self.config), "aligner": self.aligner.digest}
 

@@ -45,7 +45,7 @@ class MixingStage:
         self.surroundings = surroundings
         self.seed = seed
 
-    def matters(self) -> dict[str, Any]:
+    def get_fingerprint_fields(self) -> dict[str, Any]:
         """Returns what determines the rows besides the inputs: configuration, seed, and versions of audio libraries."""
         return {
             "config": dump_relevant_fields(self.config),

@@ -49,7 +49,7 @@ class RandomOracleStage:
         self.seed = seed
         self.dialogues_of = dialogues_of
 
-    def matters(self) -> dict[str, Any]:
+    def get_fingerprint_fields(self) -> dict[str, Any]:
         """Returns what determines the rows besides the inputs: the schedule's configuration and the seed."""
         return {"config": dump_relevant_fields(self.config), "seed": self.seed, "simulator": "random"}
 

@@ -48,7 +48,7 @@ class OracleStage:
         if config.both_directions:
             prompts.get_texts("B")  # raises now if there are none
 
-    def matters(self) -> dict[str, Any]:
+    def get_fingerprint_fields(self) -> dict[str, Any]:
         """Returns what the fingerprint adds to the version and the inputs: configuration, seed, prompts and model."""
         return {
             "config": dump_relevant_fields(self.config),

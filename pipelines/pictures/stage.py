@@ -50,7 +50,7 @@ class PicturesStage:
         self._folders = folders
         self._endpoint = endpoint
 
-    def matters(self) -> dict[str, Any]:
+    def get_fingerprint_fields(self) -> dict[str, Any]:
         """Returns what determines the outputs besides the inputs: model, prompt and limits, or no model."""
         if self._endpoint is None:
             return {"model": None}

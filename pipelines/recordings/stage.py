@@ -77,12 +77,12 @@ class RecordingsStage:
         self.folder, self.config, self.seed = folder, config, seed
         self.alignment = AlignmentStage(config, aligner)
 
-    def matters(self) -> dict[str, Any]:
+    def get_fingerprint_fields(self) -> dict[str, Any]:
         """Returns what determines the rows besides the items, each of which has the digest of its recording."""
         return {
             "stage": STAGE,
             "config": dump_relevant_fields(self.config),
-            "alignment": [self.alignment.version, self.alignment.matters()],
+            "alignment": [self.alignment.version, self.alignment.get_fingerprint_fields()],
             "seed": self.seed,
             "made_with": get_versions("soundfile"),
         }

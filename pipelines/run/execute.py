@@ -181,7 +181,10 @@ def check_fingerprint(part: Part, stage: StageDescription) -> None:
             or they have changed since.
     """
     inputs = [part.fingerprints[name] for name in stage.inputs]
-    if compute_fingerprint(stage.name, stage.version, stage.matters(), inputs) != part.fingerprints[stage.name]:
+    if (
+        compute_fingerprint(stage.name, stage.version, stage.get_fingerprint_fields(), inputs)
+        != part.fingerprints[stage.name]
+    ):
         raise BackendError(
             f"{platform.node()} would make a different {stage.name} of part {part.part_id} than was planned.",
             "Install the same versions of all packages, models and voices on all machines, and run again.",

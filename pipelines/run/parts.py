@@ -187,7 +187,7 @@ def make_part(members: Sequence[Member], recipes: Mapping[str, Recipe]) -> Part:
     prints = {ITEMS: ids.digest("items", [asdict(item) for item in items])}
     for name, recipe in recipes.items():
         prints[name] = compute_fingerprint(
-            name, recipe.version, recipe.matters, [prints[each] for each in recipe.inputs]
+            name, recipe.version, recipe.fingerprint_fields, [prints[each] for each in recipe.inputs]
         )
     return Part(
         part_id=first.part_id,

@@ -46,7 +46,7 @@ class ScriptStage:
         self._seed = seed
         self._lexicon = load_lexicon(config.lexicon)
 
-    def matters(self) -> dict[str, Any]:
+    def get_fingerprint_fields(self) -> dict[str, Any]:
         """Returns what determines the dialogues besides the inputs; `version` identifies the rules."""
         return {
             "config": dump_relevant_fields(self._config),

@@ -47,7 +47,7 @@ class SentenceSpeaker:
     @property
     def digest(self) -> str:
         """Identifies reading, voice, gate and aligner."""
-        stages = [[each.version, each.matters()] for each in (self._speech, self._alignment)]
+        stages = [[each.version, each.get_fingerprint_fields()] for each in (self._speech, self._alignment)]
         return ids.digest("sentence speaker", self._lexicon_digest, stages)
 
     def say(self, sentences: Sequence[Sentence]) -> tuple[list[Said], list[Reject]]:

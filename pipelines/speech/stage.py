@@ -71,7 +71,7 @@ class SpeechStage:
         self.seed = seed
         self._reader = Reader(lexicon or load_lexicon(None))
 
-    def matters(self) -> dict[str, Any]:
+    def get_fingerprint_fields(self) -> dict[str, Any]:
         """Returns what determines the clips besides the inputs, also the packages that compare transcripts."""
         recogniser = self.gate.recogniser
         return {

@@ -58,7 +58,7 @@ class WordingStage:
         self._endpoint = endpoint
         self._seed = seed
 
-    def matters(self) -> dict[str, Any]:
+    def get_fingerprint_fields(self) -> dict[str, Any]:
         """Returns what determines the wordings besides the inputs, or that no model is used."""
         if self._endpoint is None:
             return {"model": None}

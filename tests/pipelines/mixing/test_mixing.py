@@ -81,4 +81,4 @@ def test_the_rest_of_a_batch_is_mixed_and_what_makes_files_is_part_of_the_identi
     batch = zip((refused, fine), clips, strict=True)
     result = stage.run([(each, said, made.words_of(each, said)) for each, said in batch])
     assert (len(result.rejects), result.outputs) == (1, [mixed(fine)])
-    assert set(stage.matters()["made_with"]) == {"pyroomacoustics", "scipy", "soundfile"}
+    assert set(stage.get_fingerprint_fields()["made_with"]) == {"pyroomacoustics", "scipy", "soundfile"}

@@ -155,16 +155,16 @@ def test_a_prompt_set_without_texts_for_the_user_is_refused_in_both_directions(t
 
 
 def test_what_identifies_the_stages_work() -> None:
-    def matters(oracle: OracleConfig, model: str = "double", seed: int = 0) -> object:
-        return oracle_stage(oracle, seed, replace(DOUBLE, model=model)).matters()
+    def get_fields(oracle: OracleConfig, model: str = "double", seed: int = 0) -> object:
+        return oracle_stage(oracle, seed, replace(DOUBLE, model=model)).get_fingerprint_fields()
 
-    same = matters(OracleConfig())
-    assert matters(OracleConfig(prompt="v2")) == same
+    same = get_fields(OracleConfig())
+    assert get_fields(OracleConfig(prompt="v2")) == same
     others: dict[str, Any] = {"max_words": 29, "max_asks": 2, "min_words": 2, "wanted_words": [2] * 5, "share_to": 0.5}
     for name, value in (others | {"both_directions": True}).items():
-        assert matters(OracleConfig.model_validate({name: value})) != same, name
-    assert matters(OracleConfig(), model="other") != same
-    assert matters(OracleConfig(), seed=1) != same
+        assert get_fields(OracleConfig.model_validate({name: value})) != same, name
+    assert get_fields(OracleConfig(), model="other") != same
+    assert get_fields(OracleConfig(), seed=1) != same
 
 
 THOUGHT = "<think>\nThey ask for apples.\n</think>\n\n"

@@ -88,8 +88,11 @@ def test_what_makes_a_description_useless(raw: str, why: str) -> None:
 
 
 def test_identity_depends_on_the_model_and_not_on_the_folder() -> None:
-    assert PicturesStage({"mine": "/a"}, SEES).matters() == PicturesStage({"mine": "/b"}, SEES).matters()
-    assert PicturesStage({}, SEES).matters() != PicturesStage({}, None).matters()
+    assert (
+        PicturesStage({"mine": "/a"}, SEES).get_fingerprint_fields()
+        == PicturesStage({"mine": "/b"}, SEES).get_fingerprint_fields()
+    )
+    assert PicturesStage({}, SEES).get_fingerprint_fields() != PicturesStage({}, None).get_fingerprint_fields()
 
 
 def read_digests(folder: Path, picture: str) -> list[str | None]:

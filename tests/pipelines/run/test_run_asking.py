@@ -31,7 +31,7 @@ class Wording:
     input_types: ClassVar[tuple[type, ...]] = (Item,)
     output_type: ClassVar[type] = Item
 
-    def matters(self) -> dict[str, Any]:
+    def get_fingerprint_fields(self) -> dict[str, Any]:
         return {}
 
     async def run_with(self, batch: Sequence[tuple[Item]], client: ChatClient) -> StageResult[Item]:

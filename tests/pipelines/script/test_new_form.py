@@ -31,11 +31,11 @@ from tests.support.runs import Silent, config_on_doubles
 
 out = Path(sys.argv[1])
 config = config_on_doubles(out)
-as_before = describe_stages(config)["script"].matters()
+as_before = describe_stages(config)["script"].get_fingerprint_fields()
 shares = FormShares(**dict.fromkeys(FormShares.model_fields, 0.0) | {"repeat": 1.0})
 run_refresh(config.model_copy(update={"forms": FormsConfig(shares=shares), "limit": 4}), Silent())
 forms = collect_figures(DatasetReader(str(out))).forms
-print(json.dumps({"matters": as_before, "forms": forms, "faults": len(check(str(out)))}))
+print(json.dumps({"fields": as_before, "forms": forms, "faults": len(check(str(out)))}))
 """
 
 
@@ -58,7 +58,7 @@ def test_a_form_added_as_the_docs_say_is_made_and_at_share_0_changes_no_fingerpr
     told = json.loads(done.stdout)
     assert set(told["forms"]) == {"repeat"}
     assert told["faults"] == 0
-    assert told["matters"] == ScriptStage(ScriptConfig(), FormsConfig(), 1.0, 0).matters()
+    assert told["fields"] == ScriptStage(ScriptConfig(), FormsConfig(), 1.0, 0).get_fingerprint_fields()
 
 
 @pytest.mark.parametrize(
@@ -69,4 +69,4 @@ def test_a_form_added_as_the_docs_say_is_made_and_at_share_0_changes_no_fingerpr
 def test_what_forms_bring_to_a_fingerprint_is_what_it_was(shares: dict[str, float], digest: str) -> None:
     """As it was before a form could be added: datasets that were made then are not made anew."""
     config = FormsConfig.model_validate({"shares": shares})
-    assert ids.digest(ScriptStage(ScriptConfig(), config, 1.0, 0).matters()["forms"]) == digest
+    assert ids.digest(ScriptStage(ScriptConfig(), config, 1.0, 0).get_fingerprint_fields()["forms"]) == digest

@@ -132,7 +132,7 @@ def test_a_hostile_item_gives_dialogues_that_can_be_said_or_a_reject(question: s
 def test_what_changes_the_output_matters() -> None:
     shorter = ScriptStage(ScriptConfig(max_answer_words=9), FormsConfig(), 1.0, 1)
     others = [stage(FormsConfig(tail_share=0.5)), stage(make_forms("plain")), shorter]
-    found = [str(each.matters()) for each in (stage(), stage(seed=2), stage(variants=2.0), *others)]
+    found = [str(each.get_fingerprint_fields()) for each in (stage(), stage(seed=2), stage(variants=2.0), *others)]
     assert len(set(found)) == len(found)
 
 
@@ -143,7 +143,7 @@ def test_a_lexicon_of_ones_own_comes_first_and_counts_for_identity(tmp_path: Pat
     plain, own = (ScriptStage(ScriptConfig(lexicon=path), forms, 1.0, 0) for path in (None, str(tmp_path / "mine.tsv")))
     assert "Nah tah lee ah has five clips." in own.run([(asked,)]).outputs[0].turns[0].spoken_text
     assert "Natalia has five clips." in plain.run([(asked,)]).outputs[0].turns[0].spoken_text
-    assert own.matters() != plain.matters()
+    assert own.get_fingerprint_fields() != plain.get_fingerprint_fields()
 
 
 def test_a_fault_of_a_rule_names_its_item_also_across_processes(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -210,11 +210,16 @@ def test_nothing_is_heard_of_backchannels_and_without_a_recogniser() -> None:
     stage = SpeechStage(SpeechConfig(tts="double"), GateConfig(asr="none"), DoubleTts(), None, 0)
     (clips,) = stage.run([(dialogue(),)]).outputs
     assert {clip.hearing for clip in clips.clips} == {None}
-    assert stage.matters()["recogniser"] is None
-    assert stage.matters()["compared_with"] is None
+    assert stage.get_fingerprint_fields()["recogniser"] is None
+    assert stage.get_fingerprint_fields()["compared_with"] is None
     studio = Studio(lambda text, voice, take: text)
     listening = SpeechStage(SpeechConfig(tts="double"), GateConfig(asr="double"), studio, studio, 0)
-    assert set(listening.matters()["compared_with"]) >= {"jiwer", "rapidfuzz", "phonemizer", "espeakng-loader"}
+    assert set(listening.get_fingerprint_fields()["compared_with"]) >= {
+        "jiwer",
+        "rapidfuzz",
+        "phonemizer",
+        "espeakng-loader",
+    }
 
 
 class Choosy(Studio):

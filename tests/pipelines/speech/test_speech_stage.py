@@ -102,12 +102,12 @@ def test_one_voice_speaks_for_both_only_where_that_is_asked_for() -> None:
 
 
 def test_speech_is_identified_by_the_voices_it_resolves_to() -> None:
-    same = speech().matters()
+    same = speech().get_fingerprint_fields()
     named = SpeechConfig(tts="double", voice_a="double_a", voices_b=["double_b", "double_c"])
-    assert speech(named).matters() == same
-    assert speech(SpeechConfig(tts="double", voice_a="double_b")).matters() != same
-    assert speech(SpeechConfig(tts="double", level_dbfs=-20.0)).matters() != same
-    assert speech(seed=1).matters() != same
+    assert speech(named).get_fingerprint_fields() == same
+    assert speech(SpeechConfig(tts="double", voice_a="double_b")).get_fingerprint_fields() != same
+    assert speech(SpeechConfig(tts="double", level_dbfs=-20.0)).get_fingerprint_fields() != same
+    assert speech(seed=1).get_fingerprint_fields() != same
 
 
 class Choir(DoubleTts):
@@ -161,11 +161,11 @@ def test_the_engine_of_the_users_is_told_where_a_voice_of_theirs_is_missing() ->
 
 
 def test_the_engine_of_the_users_counts_and_its_absence_leaves_identities_as_they_were() -> None:
-    alone = speech(SpeechConfig(tts="choir"), Choir()).matters()
+    alone = speech(SpeechConfig(tts="choir"), Choir()).get_fingerprint_fields()
     assert "tts_b" not in str(alone)
     own = SpeechConfig(tts="choir", tts_b="machine")
     more = {"voices": [["voice_0", "0"], ["machine_a", "m"]], "tts_b": "machine-1"}
-    assert speech(own, Choir(), tts_b=Machine()).matters() == alone | more
+    assert speech(own, Choir(), tts_b=Machine()).get_fingerprint_fields() == alone | more
 
 
 def users_of(split: str, config: SpeechConfig) -> set[str]:
