@@ -34,7 +34,7 @@ class _Client(Client):  # type: ignore[misc]
 
 
 class DaskCluster:
-    """A Dask scheduler and its workers.
+    """A Dask scheduler and its workers; connects at once, and silences Dask's log messages in this process.
 
     Args:
         address: the scheduler's address, as HOST:PORT.

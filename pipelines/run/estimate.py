@@ -101,9 +101,9 @@ def estimate_dataset(
 
 
 def _find_shape(source: str, book: RateBook) -> tuple[DialogueShape, str]:
-    """Returns the shape of a source's dialogues and, as text, where it is from.
+    """Returns the mean amounts of a source's dialogues (words, seconds, requests), and as text where they are from.
 
-    For a source that was not measured, it is the mean of the others.
+    For a source that was not measured, they are the means of the others.
     """
     if (found := book.find_shape(source)) is not None:
         return found[0], f"{found[1]}, {found[0].n_spoken} dialogues"
@@ -290,7 +290,10 @@ def _estimate_machine(
 def _estimate_wall_time(
     config: RefreshConfig, machine: Sequence[Figure], chat: Sequence[Figure], n_workers: int, n_dialogues: float
 ) -> Figure:
-    """Estimates the wall time: startup, the workers' stages in parallel, then the chat model, then publishing."""
+    """Estimates the wall time: startup, the workers' stages in parallel, then the chat model, then publishing.
+
+    It is unknown if one of these is.
+    """
     by_key = {each.key: each for each in (*machine, *chat)}
     asks = [by_key["chat_s"]] if "chat_s" in by_key else []
     parts = [by_key[key] for key in ("processor", "processor.start", "processor.publish")]

@@ -67,7 +67,7 @@ class Runner:
         self.store = store
 
     def put_items(self, parts: Iterable[tuple[Part, Sequence[Item]]]) -> None:
-        """Writes the items of each part, the input of the first stage; parts that have theirs are skipped."""
+        """Writes and records the items of each part, the first stage's input, in one batch; skips recorded ones."""
         with self.store.open_batch() as batch:
             for part, items in parts:
                 if self.read_record(part, ITEMS) is None:
@@ -226,9 +226,10 @@ class ChatServers:
 
     @contextmanager
     def open_endpoint(self, stage: str) -> Iterator[Endpoint | None]:
-        """Yields the endpoint of a stage; after the block its server is stopped unless a later stage uses it.
+        """Yields the endpoint of a stage, once; after the block its server is stopped unless a later stage uses it.
 
-        Yields None if the stage calls no model, or if no part lacked its output when the servers were started.
+        Yields None if the stage calls no model, if no part lacked its output when the servers were started, or from the
+        second call for a stage on.
         """
         if stage not in self._by_stage:
             yield None
@@ -321,7 +322,7 @@ def run_in_memory(config: RefreshConfig, stage: str, batch: Sequence[Any], cache
 
 
 def _read_dialogues(runner: Runner, parts: Sequence[Part], source: str, split: str) -> Iterator[list[Dialogue]]:
-    """Yields the mixed dialogues of a source and split, as one list per part; `parts` are all parts of the plan."""
+    """Yields the mixed dialogues of a source and split, a list per part by id; `parts` are all parts of the plan."""
     for part in sorted(parts, key=lambda part: part.part_id):
         if (part.source, part.split) == (source, split):
             yield runner.read(part, MIXING, Dialogue)
@@ -365,7 +366,9 @@ def run_asking(
     n_at_once: int,
     on_part: OnPart,
 ) -> None:
-    """Runs a stage that calls a chat model on parts, in order, and calls `on_part` for each when it is recorded.
+    """Runs a stage that calls a chat model on all of these parts, and calls `on_part` for each when it is recorded.
+
+    Parts are started in order, and may end in another.
 
     Args:
         n_at_once: number of parts in progress at once (`count_parts_at_once`).

@@ -80,10 +80,12 @@ class _Processes(Executor):
         self._pool = pool
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        """Submits a task to the pool, which is started if necessary."""
         with block_interrupts():  # permanently in the processes that this starts
             return self._pool.get_started().submit(fn, *args, **kwargs)
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """Waits until all work and the processes have ended, whatever the arguments; the next use starts new ones."""
         self._pool.replace_processes()
 
 

@@ -43,7 +43,7 @@ class Lease:
         self._is_lost = False
 
     def take(self) -> None:
-        """Takes the lease.
+        """Takes the lease for `HELD_S`, by writing its object in the bucket.
 
         Raises:
             StoreError: another run holds it, or the bucket is not writable.
@@ -59,7 +59,7 @@ class Lease:
             ) from error
 
     def renew(self) -> None:
-        """Extends the lease by its full time; once another run has taken it, it is lost, and `check` raises."""
+        """Extends the lease to `HELD_S` from now; raises nothing: `check` does if another run took it or it expired."""
         try:
             self._write(self._state, self._now() + HELD_S)
         except ChangedMeanwhile:

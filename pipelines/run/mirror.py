@@ -72,7 +72,7 @@ def get_work_folder(out: str) -> str:
 def find_local_copy(address: str) -> str:
     """Returns the local folder of a dataset in a bucket, if it holds what is published there.
 
-    Sizes of shards are compared, and the contents of all other files except those of runs.
+    The sizes of shards are compared, and the contents of manifest, card, flags, prompts and reports.
 
     Raises:
         DatasetError: there is no dataset in the bucket, or the folder lacks its files or has others.
@@ -105,8 +105,9 @@ def mirror_run(config: RefreshConfig, progress: Progress) -> Iterator[tuple[Refr
     """Yields the configuration and progress for a run on a dataset that may be in a bucket.
 
     For a dataset in a local folder they are those given. Otherwise the run works in a local folder, into which the
-    bucket's files are downloaded first. If the block ends without an error, the dataset is published in the bucket; if
-    not, the finished files are uploaded, so that another run can resume.
+    bucket's files are downloaded first, and holds the bucket's lease. If the block ends without an error, the dataset
+    is published in the bucket; if not, the finished files are uploaded, so that another run can resume, and the block's
+    error is raised, not one of this upload.
 
     Raises:
         StoreError: another run writes to the dataset, the bucket fails, or somebody else has published meanwhile.
@@ -242,7 +243,7 @@ class Mirror:
             ) from error
 
     def _get_known_state(self, path: str) -> str | None:
-        """Returns the state in the bucket of a file that this run has read or uploaded; None if it has not."""
+        """Returns the state in which a file was last downloaded or uploaded on this machine; None if it never was."""
         known = self._same.get(path)
         return known[0] if known else None
 
@@ -299,7 +300,7 @@ class Mirror:
                 self._record_copy(path, (state, stamp))
 
     def _download(self, path: str, state: str) -> None:
-        """Downloads a file in the state `state`, and records that it is the same in both places."""
+        """Downloads a file, replaces the local one, and records it as a copy of `state`, which is not checked again."""
         with (
             self._bucket.translate_errors(path, "read"),
             self._bucket.fs.open(self._bucket.at(path), "rb", cache_type="none") as source,
@@ -323,7 +324,7 @@ class Mirror:
         return found.st_size, found.st_mtime_ns
 
     def _is_unchanged(self, path: str, state: str | None = None) -> bool:
-        """Returns whether the local file has not changed since it was copied.
+        """Returns whether the local file has not changed since it was copied; False if it never was.
 
         If `state` is given, the file in the bucket must also have had this state then.
         """
@@ -344,7 +345,7 @@ class Mirror:
         self._store.write_bytes(INDEX, b"".join(_format_line(path, known) for path, known in self._same.items()))
 
     def _apply_index_entry(self, path: str, known: Any) -> None:
-        """Updates what is known of a file: its state in the bucket and its local stamp; None removes it."""
+        """Updates a file's entry in memory: its state in the bucket and its local stamp; None removes the entry."""
         if known is None:
             self._same.pop(path, None)
         else:
@@ -352,7 +353,7 @@ class Mirror:
             self._same[path] = (state, (n_bytes, mtime_ns))
 
     def _record_copy(self, path: str, known: tuple[str, Stamp] | None) -> None:
-        """Records that a file is the same in both places at this state and stamp; None if it is in neither."""
+        """Records in the index that a file is the same in both places, at this state and stamp; None: no longer."""
         with self._lock, (self._folder / INDEX).open("ab") as index:
             self._apply_index_entry(path, known)
             index.write(_format_line(path, known))

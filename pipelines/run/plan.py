@@ -136,7 +136,10 @@ ReadItems = Callable[[SourceConfig, int | None, SplitConfig, frozenset[str]], So
 def make_plan(
     config: RefreshConfig, read: ReadItems = read_items, stages: Mapping[str, StageDescription] | None = None
 ) -> Plan:
-    """Reads the sources, assigns items to parts, records the membership, and writes the parts' items; returns the plan.
+    """Reads the sources, assigns items to parts, and returns the plan.
+
+    In the dataset's folder it records the questions of evaluation sets and each source's membership, and writes the
+    items of each part.
 
     Args:
         read: reads the items of one source.

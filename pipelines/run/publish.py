@@ -175,7 +175,7 @@ def publish(
 
 
 def write_card(store: Store, manifest: Manifest, figures: Figures) -> None:
-    """Writes the dataset card, with the hint ladders that were measured on exactly these files."""
+    """Writes the dataset card, `README.md`, with the hint ladders that were measured on exactly these files."""
     store.write_bytes(CARD, render_card(manifest, figures, format_ladders(store, manifest.fingerprint)).encode())
 
 
@@ -194,7 +194,10 @@ def _keep_entries(
 
 
 def _choose_shown_version(config: RefreshConfig, entries: Sequence[ShardEntry], before: Manifest | None) -> str:
-    """Returns the version of the card's `oracles` config: this run's, but never random oracles for a model's."""
+    """Returns the oracle version that readers of the dataset get by default: this run's.
+
+    With random oracles it is the one of the manifest `before`, as long as there are oracles of it.
+    """
     there = {entry.oracle_version for entry in entries if entry.kind == ORACLE}
     if config.oracle.simulator == "random" and before is not None and before.oracle_version in there:
         return before.oracle_version
@@ -242,7 +245,7 @@ def _read_dialogue_ids(store: Store, source: str, kind: str, entries: Sequence[S
 
 
 def _make_flagged_rejects(store: Store, source: str) -> list[Reject]:
-    """Makes a reject of each flagged dialogue of a source, with the reason that was given for the flag."""
+    """Makes a reject of each dialogue of a source in the file of flags, sorted by id, with the reason of the flag."""
     return [
         Reject(
             item_id=dialogue_id.rpartition("-v")[0],

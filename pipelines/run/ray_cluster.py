@@ -29,7 +29,7 @@ N_TRIES: Final = 3
 
 
 class RayCluster:
-    """A Ray head and its nodes.
+    """A Ray head and its nodes; connects at once, and silences Ray's log messages in this process.
 
     Args:
         address: the head's client port, as HOST:PORT.

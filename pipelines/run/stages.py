@@ -127,7 +127,7 @@ def build_recogniser(config: GateConfig) -> Recogniser | None:
 
 
 def list_user_voices(config: RefreshConfig) -> list[str]:
-    """Returns the voices that users may have in a run.
+    """Returns the names of the voices that users may have in a run; builds all stages that call no chat model.
 
     Raises:
         ConfigError: a back-end is not installed, or a requested voice does not exist.

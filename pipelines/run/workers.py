@@ -80,6 +80,8 @@ class Workers:
     def __enter__(self) -> Self:
         """Connects to the cluster before any work is done; local processes are started when first needed.
 
+        For a cluster, it writes a marker file to the dataset, by which workers check that they share its folder.
+
         Raises:
             BackendError: as `open_place`.
         """
@@ -91,7 +93,7 @@ class Workers:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Leaves the place; after a run on a cluster without an error, temporary files of its workers are deleted."""
+        """Leaves the place, and deletes the marker; after a run on a cluster without an error also temporary files."""
         self.place.__exit__(kind, error, trace)
         Path(self.config.out, self._marker).unlink(missing_ok=True)
         if error is None and self.config.executor != LOCAL:
@@ -112,7 +114,7 @@ class Workers:
 
         Groups are begun in their order. Within a group the largest parts come first: started last, one of them would
         keep one core busy while the others wait. Inside a part nothing is sorted: utterances are synthesised one by
-        one, so none waits for a longer one.
+        one, so none waits for a longer one. At the end of the block, tasks that have not started are cancelled.
 
         Args:
             on_part: called once for every part: at once for those that are finished, for the others when they are made.
@@ -158,6 +160,7 @@ class StageRun:
 
     @property
     def _needs(self) -> StageResources:
+        """The resources that a part of this stage needs."""
         return self._workers.config.resources.get_stage_resources(self._stage)
 
     def finish(self, parts: Sequence[Part]) -> None:
@@ -254,9 +257,10 @@ class StageRun:
         return len(at_once) == 1 or all(self._n_losses[part.part_id] < MOST_LOSSES for part in at_once)
 
     def _replace_workers(self) -> "list[Future[PartRecord]]":
-        """Replaces workers of which one has died, and puts the parts that were lost first in the queue.
+        """Closes an executor of which a worker has died, and puts the parts that were lost first in the queue.
 
-        Returns the tasks that had ended before.
+        Waits until its workers have ended, deletes their temporary files in the dataset, and logs a warning. A new
+        executor is made at the next query of the place. Returns the tasks that had ended before.
 
         Raises:
             BackendError: a part was lost while it ran alone.
