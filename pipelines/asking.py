@@ -31,7 +31,7 @@ _NOT_USABLE = (
 
 
 class Usability:
-    """Counts unusable answers of an endpoint, and stops a run whose requests would be wasted.
+    """Counts unusable answers of an endpoint, and raises an error if further requests would be wasted.
 
     Only first answers count. A request is repeated because its answer was unusable, so a few hard questions would
     otherwise count many times.
@@ -42,7 +42,7 @@ class Usability:
         self._faults: deque[str] = deque(maxlen=N_JUDGED)
 
     def note(self, attempt: int, fault: str = "", example: str = "") -> None:
-        """Counts an answer, and stops the run if nearly all of the last `N_JUDGED` ones are unusable.
+        """Counts an answer, and raises an error if nearly all of the last `N_JUDGED` ones are unusable.
 
         Args:
             attempt: number of the request; only answers to attempt 0, the first one, count.
@@ -89,7 +89,7 @@ def run_alone(stage: AskingStage[Out], batch: Sequence[Any], open_client: OpenCl
 async def gather_all(works: Iterable[Coroutine[Any, Any, Answer]]) -> list[Answer]:
     """Runs all coroutines concurrently and returns their results in order.
 
-    The first error cancels the others and is raised.
+    The first error cancels the others and is raised after they have ended.
     """
     tasks = [asyncio.create_task(work) for work in works]
     try:

@@ -279,5 +279,5 @@ def _count_answerers(figures: Figures, table: Any) -> None:
 
 
 def collect_figures(reader: DatasetReader) -> Figures:
-    """Counts the figures of a whole dataset, as they are on its card."""
+    """Counts the figures of a whole dataset; those of oracle events are of the version that the reader has chosen."""
     return count_figures(reader.store, reader.manifest.shards, reader.oracle_version)

@@ -17,7 +17,8 @@ CHANNEL = {"A": 0, "B": 1}
 def place_turn(turn: Turn, layout: Layout, clips: Mapping[Key, Clip]) -> Turn:
     """Returns the turn as it is spoken: with times on the dialogue's clock and without what follows a cut.
 
-    Its own times are those of its speech, without backchannels; they are None if nothing of it is spoken.
+    Its own times are those of its speech, without backchannels; they are None if nothing of it is spoken. A cut changes
+    neither its written text nor its lead, body and tail.
     """
     said = [
         (each, layout.utterances[turn.turn_index, index], clips[turn.turn_index, index])
@@ -74,7 +75,8 @@ def measure_quality(sound: Sound, turns: Sequence[Turn]) -> Quality:
     """Measures the quality of a dialogue: levels, and what aligner and recogniser found.
 
     The levels are those of each speaker while they speak, and the peak of both channels. There are also the aligner's
-    mean score over all words, and the recogniser's error rate and recalls (None if nothing was counted).
+    mean score over all words (nan without words), and the recogniser's error rate and recalls (None if nothing was
+    counted).
     """
     said = [each for turn in turns for each in turn.utterances]
     heard = [each.hearing for each in said if each.hearing is not None]

@@ -87,9 +87,9 @@ class RandomOracleStage:
     def _draw_answer(
         self, dialogue: Dialogue, number: int, request: PlannedRequest, others: Sequence[Dialogue]
     ) -> RequestOutcome:
-        """Returns what the same speaker says in another dialogue, drawn by seed, but not the true answer.
+        """Returns a turn's body that the speaker of the request says in another dialogue, but not the true answer.
 
-        If there is none, the outcome has the status `failed`.
+        It is drawn by seed. If there is none, the outcome has the status `failed`.
 
         Args:
             number: index of the request among those of the dialogue.

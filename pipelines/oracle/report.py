@@ -119,7 +119,10 @@ def _list_simulators(rows: Sequence[OracleRow]) -> list[Simulator]:
 
 
 def _make_nearness(rows: Sequence[OracleRow], embeddings: Embeddings | None) -> tuple[Nearness, Nearness | None]:
-    """Returns two measures of closeness of a text and a true answer: word F1, and the cosine of embeddings or None."""
+    """Returns two functions of a text and a true answer: word F1, and the cosine of embeddings; None without a model.
+
+    All texts of these rows are embedded at once.
+    """
     if embeddings is None:
         return compute_word_f1, None
     texts = sorted({event.text for row in rows for event in row.events if event.text})
@@ -257,7 +260,7 @@ def _measure_event(
 
 
 def _make_true_answer(text: str, item: _Item) -> _TrueAnswer:
-    """Makes the true answer of a turn whose body is `text`."""
+    """Makes the true answer of a turn whose body is `text`; its `answer` is None if the body does not contain it."""
     return _TrueAnswer(text, item.answer if item.answer and is_found(item.answer, text) else None)
 
 

@@ -17,7 +17,7 @@ def normalise_word(word: str) -> str:
 
 
 def find_respelt_words(spoken_text: str) -> dict[str, str]:
-    """Returns the words of a text that the lexicon respells for voices, each with its respelling; both normalised.
+    """Returns the words of a text that the current reader's lexicon respells, each with its respelling; normalised.
 
     A respelling that also occurs in the text as words of its own is excluded, since hearing it would prove nothing.
     """

@@ -111,7 +111,7 @@ def compare_transcript(spoken_text: str, heard_text: str) -> Comparison:
     """Compares a recogniser's transcript with the text that was spoken, and returns the counts of errors.
 
     A number of several words counts as one word and is heard if its value is; a name (`find_names`) is heard if
-    something that sounds similar is in its place.
+    something that sounds similar is in its place. Both texts are read by the current reader (`get_reader`).
     """
     names = frozenset(map(normalise_word, find_names(spoken_text)))
     told = find_respelt_words(spoken_text)

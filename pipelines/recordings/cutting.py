@@ -63,8 +63,9 @@ def cut_session(
     """Cuts a session into dialogues, and returns them in order; empty if nobody spoke.
 
     Each begins with a turn of the caller after both were silent for `QUIET_S`, the first one and one after a change of
-    mode with whatever comes first. It is longer than `MOST_S` only if there is no place to cut it. A change of mode
-    starts a new dialogue, unless somebody speaks then: such a dialogue has several voices.
+    the server's mode (front-end or cascade) with whatever comes first. It is longer than `MOST_S` only if there is no
+    place to cut it. A change of mode starts a new dialogue, unless somebody speaks then: such a dialogue has several
+    voices.
 
     Args:
         heard: what the caller said.

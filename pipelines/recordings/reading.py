@@ -52,9 +52,9 @@ def make_session_path(session_id: str) -> str:
 
 
 def read_session_texts(store: Store) -> Iterator[tuple[str, SessionText | StoreError]]:
-    """Yields the path of each file of a folder, sorted by name, with its session or the error of reading it.
+    """Yields the path of each Parquet file below a folder, sorted, with its session or the error of reading it.
 
-    The audio of the session is not read.
+    The audio of the session is not read. A file that does not have the name of its session is an error too.
     """
     for path in store.files("", ".parquet"):
         try:

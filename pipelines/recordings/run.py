@@ -60,13 +60,16 @@ def plan(config: RefreshConfig) -> Plan:
 
 
 def run_on_part(config: RefreshConfig, stage: str, part: Part) -> PartRecord:
-    """Runs the stage for recordings on one part, in this process."""
+    """Runs the stage for recordings on one part in this process, unless its output is final; returns its record."""
     assert stage == MIXING
     return Runner(Store(config.out)).run(part, _make_recordings_stage(config))
 
 
 def publish_and_forget(config: RefreshConfig, plan: Plan, entries: Sequence[ShardEntry]) -> tuple[Manifest, Figures]:
-    """Publishes the dataset and the consents of its callers, then deletes all data of recordings that were removed."""
+    """Publishes the dataset and the consents of its callers, then deletes data of recordings that were removed.
+
+    Deleted are the stages' outputs and the cached answers that oracle events name.
+    """
     manifest, figures = publish(config, entries, collect_rejects(config, plan))
     _write_consents(config)
     _remove_deleted_sessions(config, config.sources[0].name, plan.parts)
@@ -86,7 +89,7 @@ def _make_recordings_stage(config: RefreshConfig) -> RecordingsStage:
 
 
 def _write_consents(config: RefreshConfig) -> None:
-    """Writes `consents/<source>.jsonl`, with one line per session: the notice the caller heard and when they agreed."""
+    """Writes `consents/<source>.jsonl`, a line per readable session: the notice the caller heard, when they agreed."""
     (source,) = config.sources
     agreed = [
         text for _, text in read_session_texts(open_recordings_folder(source)) if not isinstance(text, StoreError)
@@ -99,7 +102,7 @@ def _write_consents(config: RefreshConfig) -> None:
 
 
 def _remove_deleted_sessions(config: RefreshConfig, source: str, parts: Sequence[Part]) -> None:
-    """Removes stage outputs with data of sessions that are in none of these parts, and the cached answers for them.
+    """Removes stage outputs with data of sessions that are in none of these parts, and cached answers in their events.
 
     Outputs without a record are removed too; those of other oracle versions are kept if all their sessions still exist.
     """
@@ -149,7 +152,7 @@ def _read_item_ids(store: Store, path: str) -> set[str]:
 
 
 def _read_request_ids(store: Store, path: str) -> set[str]:
-    """Returns the ids of the requests whose answers are in an output, if it is one of oracles."""
+    """Returns the ids of the requests whose answers are in an output of the oracle stage; empty for other stages."""
     if not path.rpartition("/")[2].startswith(f"{ORACLE}-"):
         return set()
     rows = store.read_table(path, ["events"])["events"].to_pylist()

@@ -230,7 +230,7 @@ def _add_unit_of_question(number: str, question: str) -> str:
 
 
 def _add_unit_of_line(number: str, line: str, found: re.Match[str], question: str) -> str:
-    """Returns the number with what it counts or measures at one place of the line; alone if that is unknown."""
+    """Returns the number with what it counts or measures where the line has it (`found`); alone if unknown."""
     before, after = line[: found.start()].rstrip(), re.sub(r"^\.?0*", "", line[found.end() :])
     if before and before[-1] in _MONEY:
         return number if _COUNTS_THINGS.search(question) else f"{before[-1]}{number}"
@@ -421,7 +421,8 @@ def _strip_option(option: str) -> str:
 def to_noun_phrase(option: str) -> str | None:
     """Returns an option as it can stand in "Isn't it …?".
 
-    Returns None if it is a sentence, has more than four words, or refers to other options.
+    Returns None if it is a sentence, "true" or "yes", a phrase such as "by heating", has more than four words, or
+    refers to other options.
     """
     text = _strip_option(option)
     words = text.split()

@@ -98,9 +98,9 @@ Lead = tuple[str, str, str]
 
 
 def draw_lead(exchange: Exchange, config: FormsConfig, rng: random.Random) -> SpokenText | None:
-    """Draws a lead with an estimated length uniform in `lead_min_s` to `lead_max_s`; None in the configured share.
+    """Draws the words before an answer, of an estimated length uniform in `lead_min_s` to `lead_max_s`.
 
-    Returns None too if no lead fits.
+    Returns None in the configured share, and if no lead fits.
     """
     if rng.random() < config.share_without_lead:
         return None
@@ -153,7 +153,7 @@ def draw_stall(rng: random.Random) -> str:
 
 
 def list_tails(exchange: Exchange) -> list[str]:
-    """Returns all tails that fit an exchange."""
+    """Returns all tails, words after an answer, that fit an exchange."""
     return [*_TAILS, *_TAILS_BY_KIND.get(classify_question(exchange.question.text), ())]
 
 

@@ -21,6 +21,7 @@ STAGE = "source"
 class SourceReading:
     """The result of reading one source: items in source order, rejects, number of rows, and whether these are all.
 
+    `is_whole` is False if as many rows were read as the limit allows, even if there are no others.
     `n_left` counts, by language, the rows' texts in languages that were not requested.
     """
 
@@ -35,6 +36,8 @@ def read_items(
     config: SourceConfig, limit: int | None, split: SplitConfig, contaminated: frozenset[str] = frozenset()
 ) -> SourceReading:
     """Reads the first `limit` rows of a source as items, or all rows if it is None; broken rows become rejects.
+
+    Without a file in the configuration, they are read from the Hugging Face Hub.
 
     Args:
         contaminated: normalised questions of the evaluation sets; items with them are rejected.

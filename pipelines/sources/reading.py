@@ -22,7 +22,7 @@ class NotARow:
 
 
 def read_file(path: str) -> Iterator[Row | NotARow]:
-    """Yields the rows of a file in order, without blank lines of a JSONL file.
+    """Yields the rows of a file in order, without blank lines; a line of JSONL that is no object is a `NotARow`.
 
     Raises:
         SourceError: the file is missing, truncated, not text, or neither JSONL(.gz) nor Parquet.

@@ -109,7 +109,7 @@ class SourceSpec:
 
 
 def value_of(row: Row, column: str) -> Any:
-    """Returns the value of a column; `a.b` is the value under `b` in the column `a`, unless a column is named `a.b`."""
+    """Returns the value of a column, or None; `a.b` is that under `b` in the column `a`, unless one is named `a.b`."""
     if column in row or "." not in column:
         return row.get(column)
     outer, _, inner = column.partition(".")

@@ -20,7 +20,8 @@ def find_breath_breaks(text: str) -> list[int]:
     """Returns the indices of words before which a speaker may take a breath, with `_MIN_BREATH` words on either side.
 
     Breaks are after sentences; else at clause boundaries: after a comma or before a conjunction; else, in a single
-    clause that is too long for one breath, before a phrase ("of the", "in the").
+    clause that is too long for one breath, before a phrase ("of the", "in the"). Those near an end are left out if
+    there are others.
     """
     words = text.split()
     inside = range(_MIN_BREATH, len(words) - _MIN_BREATH + 1)
