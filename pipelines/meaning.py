@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-from pipelines.vocabulary import is_content, is_word
+from pipelines.vocabulary import is_in_dictionary, is_word
 from spoken.number_words import count_number_words
 from spoken.spoken_text import make_word_set
 
@@ -68,7 +68,7 @@ def is_common(word: str) -> bool:
         or word.endswith("n't")
         or any(stem + last in words for stem, last in _split_stems(word))
         or (word.endswith(_ENDINGS_OF_NO_NAME) and is_word(word))
-        or (word.endswith("ing") and any(is_content(stem + last) for stem, last in _split_stems(word)))
+        or (word.endswith("ing") and any(is_in_dictionary(stem + last) for stem, last in _split_stems(word)))
     )
 
 
@@ -88,4 +88,5 @@ def list_common_words() -> tuple[str, ...]:
 
 @cache
 def _load_common_words() -> frozenset[str]:
+    """Returns the words of `list_common_words` as a set."""
     return frozenset(list_common_words())

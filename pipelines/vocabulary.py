@@ -117,7 +117,7 @@ def is_word(word: str) -> bool:
     )
 
 
-def is_content(part: str, shortest: int = _SHORTEST_CONTENT) -> bool:
+def is_in_dictionary(part: str, shortest: int = _SHORTEST_CONTENT) -> bool:
     """Returns whether a lower-case part of a word is in the dictionary itself, and has at least `shortest` letters.
 
     Shorter ones are found by chance.

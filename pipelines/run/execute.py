@@ -154,7 +154,7 @@ class Runner:
         return join_inputs(inputs)
 
     def write_result(self, part: Part, stage: StageDescription, result: StageResult[Any]) -> PartRecord:
-        """Writes the result of a stage for a part and then its record, which is returned."""
+        """Writes the result of a stage for a part and then its record, which is returned; both replace earlier ones."""
         with self.store.open_batch() as batch:
             return self._put(batch, part, stage.name, result, stage.output_type)
 

@@ -60,7 +60,10 @@ class Progress(Protocol):
 
 
 def get_work_folder(out: str) -> str:
-    """Returns the local folder in which a dataset is built: `out` itself, or one of its own if `out` is in a bucket."""
+    """Returns the local folder in which a dataset is built: `out` itself or, for a bucket, one of its own.
+
+    The latter is in the folder `KAME_SPOOL`, else in the cache; it is not created.
+    """
     if not is_in_bucket(out):
         return out
     server = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL") or ""
@@ -140,6 +143,7 @@ class _Copying:
         self._progress.begin_stage(name, n_items)
 
     def on_part(self, stage: str, part: Part, record: PartRecord) -> None:
+        """Starts the upload of a part's output, and reports the part; raises the error of an earlier upload."""
         self._mirror.push_part(part, stage)
         self._progress.on_part(stage, part, record)
 

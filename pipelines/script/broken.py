@@ -96,7 +96,7 @@ def _is_broken_name(word: str) -> bool:
 
 
 def _find_misspelt_name(spoken: str) -> str | None:
-    """Returns a name that occurs in two spellings: "Ariella" and "Arialla"."""
+    """Returns a name that occurs in two spellings, "Ariella" and "Arialla"; None if there is none."""
     names = sorted(set(re.findall(r"\b[A-Z][a-z]{4,}\b", spoken)))
     pairs = ((left, right) for left, right in combinations(names, 2) if left[0] == right[0] and len(left) == len(right))
     return next((left for left, right in pairs if _differ_once(left, right)), None)

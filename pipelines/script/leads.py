@@ -139,7 +139,7 @@ def format_lead(lead: Lead) -> str:
 
 
 def draw_general_lead(rng: random.Random) -> str:
-    """Draws a lead or a tail as text, independently of any question."""
+    """Draws words that may come before or after an answer (a lead or a tail), independently of any question."""
     if rng.random() < _TAIL_SHARE:
         return rng.choice((*_TAILS, *chain.from_iterable(_TAILS_BY_KIND.values())))
     core = rng.choice([each for each in (*_ANY, *chain.from_iterable(_CORES.values())) if each])
@@ -173,12 +173,12 @@ def drop_answer_words(parts: Iterable[str], exchange: Exchange) -> list[str]:
 
 
 def _list_plain_cores(exchange: Exchange) -> list[str]:
-    """Returns the cores that fit the kind of the question and do not repeat it."""
+    """Returns the cores of leads that fit the kind of the question and do not repeat it."""
     return [*_ANY, *_CORES[classify_question(exchange.question.text)]]
 
 
 def _list_echoes(exchange: Exchange) -> list[str]:
-    """Returns the cores that repeat what the question asks for ("how many apples."); none if that is uncertain."""
+    """Returns the cores of leads that repeat what is asked for ("how many apples."); none if that is uncertain."""
     repeated = find_echo(exchange.question.text)
     if repeated is None:
         return []

@@ -68,7 +68,7 @@ def _plan_reply(lead: SpokenText | None, exchange: Exchange) -> Reply:
 
 
 def _find_places(planned: Reply, exchange: Exchange) -> list[int]:
-    """Returns the words of the reply after which the user may cut in: well before the answer, or once much of it is said."""
+    """Returns the words of the reply after which the user may cut in: well before the answer, or after much of it."""
     n_lead = planned.lead.n_words if planned.lead else 0
     last = n_lead + planned.body.n_words - _MARGIN
     answer_at = n_lead + exchange.answer_word_index
