@@ -242,7 +242,7 @@ def make_open_question(text: str) -> str | None:
 
 
 def _rewrite_which(match: re.Match[str]) -> str:
-    """Makes "what is …" of "which of the following is …", "which gas is …" of "which of the following gases is …"."""
+    """Makes "what is …" of "which of the following is …", "which city is …" of "which of the following cities is …"."""
     start, between, noun, verb, only = match.groups()
     first = (only or between or noun).split()[0].lower()
     if first in _VERBISH:
@@ -258,7 +258,7 @@ def _is_plural_verb(verb: str) -> bool:
 
 
 def _make_singular(noun: str) -> str:
-    """Returns the singular of a regular plural; other nouns are returned unchanged."""
+    """Returns a plural without -s (-es after x, ch, sh, ss; -y for -ies), even if that is no word: "gase", "specy"."""
     if noun.endswith("ies"):
         return noun[:-3] + "y"
     if re.search(r"(?:x|ch|sh|ss)es$", noun):
