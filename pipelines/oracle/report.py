@@ -119,7 +119,7 @@ def _list_simulators(rows: Sequence[OracleRow]) -> list[Simulator]:
 
 
 def _make_nearness(rows: Sequence[OracleRow], embeddings: Embeddings | None) -> tuple[Nearness, Nearness | None]:
-    """Returns two functions of a text and a true answer: word F1, and the cosine of embeddings; None without a model.
+    """Returns two functions of a text and a true answer: word F1, and the cosine of embeddings (None without a model).
 
     All texts of these rows are embedded at once.
     """

@@ -62,7 +62,7 @@ class Progress(Protocol):
 def get_work_folder(out: str) -> str:
     """Returns the local folder in which a dataset is built: `out` itself or, for a bucket, one of its own.
 
-    The latter is in the folder `KAME_SPOOL`, else in the cache; it is not created.
+    The latter is in the folder that `KAME_SPOOL` names, else in the cache; it is not created.
     """
     if not is_in_bucket(out):
         return out
