@@ -51,6 +51,11 @@ def make_session_path(session_id: str) -> str:
     return f"{session_id}.parquet"
 
 
+def _get_session_id(path: str) -> str:
+    """Returns the id of the session whose file this is."""
+    return path.removesuffix(".parquet")
+
+
 def read_session_texts(store: Store) -> Iterator[tuple[str, SessionText | StoreError]]:
     """Yields the path of each Parquet file below a folder, sorted, with its session or the error of reading it.
 
@@ -84,10 +89,12 @@ def read_recordings(
     found = sorted(
         read_session_texts(store), key=lambda each: getattr(each[1], "started_at", "")
     )  # stable: then by name
-    reading = SourceReading([], [], len(found[:limit]), limit is None or len(found) < limit)
+    ids_there = frozenset(ids.make_item_id(config.name, _get_session_id(path), "") for path, _ in found)
+    is_whole = limit is None or len(found) < limit
+    reading = SourceReading([], [], len(found[:limit]), is_whole, ids_there=ids_there)
     for path, text in found[:limit]:
         if isinstance(text, StoreError):
-            reading.rejects.append(_make_reject(config.name, path.removesuffix(".parquet"), "damaged", str(text)))
+            reading.rejects.append(_make_reject(config.name, _get_session_id(path), "damaged", str(text)))
             continue
         reason = _find_reason(text, contaminated)
         if reason is not None:

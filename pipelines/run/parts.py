@@ -112,15 +112,16 @@ class MembershipBook:
         """Updates the membership with what was read now, writes it, and returns it with its rejects.
 
         Items that were read earlier and not now keep their place if a limit stopped the reading; if the whole source
-        was read they are removed from it, and from the dataset. Contaminated items are removed in any case; an
-        item whose split has changed gets a new place.
+        was read, or is known to lack them, they are removed from it, and from the dataset. Contaminated items are
+        removed in any case; an item whose split has changed gets a new place.
         """
         known = self.read_known()
         read = {item.item_id: item for item in reading.items}
         refreshed = [(member, _refresh_member(member, read)) for member in known]
         staying = [now for was, now in refreshed if now.item.split == was.item.split]  # others are treated as new
-        gone = [each for each in staying if reading.is_whole and each.item.item_id not in read]
-        staying = [each for each in staying if not reading.is_whole or each.item.item_id in read]
+        in_source = frozenset(read) if reading.is_whole else reading.ids_there
+        gone = [each for each in staying if in_source is not None and each.item.item_id not in in_source]
+        staying = [each for each in staying if in_source is None or each.item.item_id in in_source]
         kept, dropped = _drop_contaminated(contaminated, staying)
         there = {member.item.item_id for member in staying}
         members = kept + self._assign_parts(known, [item for item in reading.items if item.item_id not in there])
@@ -167,6 +168,8 @@ class MembershipBook:
         refusals = list(reading.rejects)
         if not reading.is_whole and notes["n_rows"] > reading.n_rows:
             refusals += [each for each in (Reject(**raw) for raw in notes["refused"]) if each not in refusals]
+            if reading.ids_there is not None:
+                refusals = [each for each in refusals if each.item_id in reading.ids_there]
         there = {member.item.item_id for member in members}
         told = {each.item_id for each in refusals} | there
         away = {each.item_id: each for each in (*(Reject(**raw) for raw in notes["dropped"]), *dropped)}

@@ -23,6 +23,7 @@ class SourceReading:
 
     `is_whole` is False if as many rows were read as the limit allows, even if there are no others.
     `n_left` counts, by language, the rows' texts in languages that were not requested.
+    `ids_there` has the ids of all items of the source, also of those beyond the limit; None if they are not known.
     """
 
     items: list[Item]
@@ -30,6 +31,7 @@ class SourceReading:
     n_rows: int
     is_whole: bool
     n_left: Counter[str] = field(default_factory=Counter)
+    ids_there: frozenset[str] | None = None
 
 
 def read_items(

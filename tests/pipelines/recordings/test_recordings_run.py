@@ -122,8 +122,10 @@ def test_running_again_changes_nothing_and_other_oracles_and_recordings_no_old_f
     assert check_dataset(config.out).faults == []
 
 
-@pytest.mark.parametrize("others", [{}, {"one": EGGS}])
-def test_of_a_deleted_recording_nothing_is_left(tmp_path: Path, others: dict[str, Sequence[Line]]) -> None:
+@pytest.mark.parametrize(("others", "limit"), [({}, None), ({"one": EGGS}, None), ({"one": EGGS}, 1)])
+def test_of_a_deleted_recording_nothing_is_left(
+    tmp_path: Path, others: dict[str, Sequence[Line]], limit: int | None
+) -> None:
     record(tmp_path / "kept", {"two": SECRET, **others})
     config = config_for(tmp_path, parts=PartConfig(dialogues_per_part=16))
     make(config)
@@ -135,7 +137,7 @@ def test_of_a_deleted_recording_nothing_is_left(tmp_path: Path, others: dict[str
     assert holds(Path(config.out), "parrots")
     assert all(holds(Path(config.out), str(answer)) for answer in own)
     (tmp_path / "kept" / "two.parquet").unlink()
-    make(config)
+    make(config.model_copy(update={"limit": limit}))
     assert holds(Path(config.out), "parrots") == []
     assert [holds(Path(config.out), str(answer)) for answer in own] == [[] for _ in own]
     assert len(dialogues_of(config)) == len(others)
