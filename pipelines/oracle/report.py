@@ -8,6 +8,7 @@ excluded from that figure. `ladder.py` adds up the figures.
 """
 
 import random
+from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -223,6 +224,7 @@ def _measure_events(
         for event in _select_events(row, items[row.dialogue_id], group)
         if event.status == "truth" and event.text
     }
+    drawn_from = sorted(truths)
     found = []
     for row in rows:
         item = items[row.dialogue_id]
@@ -233,7 +235,8 @@ def _measure_events(
                 found.append(MeasuredEvent(item_id=item.item_id, level=event.level))
             elif event.status == "answered" and event.text and truth:
                 has_chance = event.level == 0 and row.simulator != "random"
-                others = _draw_others(event.event_id, item.item_id, truths) if has_chance else []
+                drawn = _draw_others(event.event_id, item.item_id, drawn_from) if has_chance else []
+                others = [truths[other] for other in drawn]
                 of_event = (item.item_id, event.level)
                 found.append(_measure_event(of_event, event.text, _make_true_answer(truth, item), others, nearness))
     return found
@@ -277,8 +280,10 @@ def _measure_near(near: Nearness | None, text: str, truth: str | None, others: S
     return Closeness(own=near(text, truth), chance=chance)
 
 
-def _draw_others(event_id: str, item_id: str, truths: Mapping[str, _TrueAnswer]) -> list[_TrueAnswer]:
-    """Draws at most `N_OTHERS` true answers of other items, by the event's id; `truths` has the answers by item."""
-    others = sorted(each for each in truths if each != item_id)
-    chosen = random.Random(ids.derive_seed("chance", event_id)).sample(others, min(N_OTHERS, len(others)))
-    return [truths[other] for other in chosen]
+def _draw_others(event_id: str, item_id: str, item_ids: Sequence[str]) -> list[str]:
+    """Draws at most `N_OTHERS` of the sorted ids other than the item's own one, by the event's id."""
+    at = bisect_left(item_ids, item_id)
+    is_there = item_ids[at : at + 1] == [item_id]
+    n_others = len(item_ids) - is_there
+    places = random.Random(ids.derive_seed("chance", event_id)).sample(range(n_others), min(N_OTHERS, n_others))
+    return [item_ids[place + (is_there and place >= at)] for place in places]

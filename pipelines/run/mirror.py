@@ -209,8 +209,8 @@ class Mirror:
         for each in copying:
             each.result()
         new = [path for path in self._list_new() if not path.startswith(_SHOWN) and path not in (MANIFEST, CARD)]
-        first = [path for path in new if path.endswith(".parquet") and path.startswith(_NAMED_BY_CONTENT)]
-        for wave in (first, [path for path in new if path not in first]):  # records after the files that they describe
+        first = dict.fromkeys(path for path in new if path.endswith(".parquet") and path.startswith(_NAMED_BY_CONTENT))
+        for wave in ([*first], [path for path in new if path not in first]):  # records after the files they describe
             self._copy_all(partial(self._upload, path) for path in wave)
 
     def publish(self) -> None:

@@ -167,7 +167,8 @@ class MembershipBook:
             notes = json.loads(self.store.read_bytes(self._notes_path))
         refusals = list(reading.rejects)
         if not reading.is_whole and notes["n_rows"] > reading.n_rows:
-            refusals += [each for each in (Reject(**raw) for raw in notes["refused"]) if each not in refusals]
+            read_now = set(refusals)
+            refusals += [each for each in (Reject(**raw) for raw in notes["refused"]) if each not in read_now]
             if reading.ids_there is not None:
                 refusals = [each for each in refusals if each.item_id in reading.ids_there]
         there = {member.item.item_id for member in members}
