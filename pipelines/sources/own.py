@@ -119,6 +119,8 @@ def read_labelled_options(row: Row, column: str) -> tuple[tuple[str, ...], tuple
         pairs = [_find_pair(each) for each in value]
         labels, value = [each and each[0] for each in pairs], [each and each[1] for each in pairs]
     texts = option_texts(value)
+    if not isinstance(labels, list | None):
+        raise BadRowError("wrong_type", f"the labels of the options are {type(labels).__name__}, not a list")
     names = _LETTERS[: len(texts)] if labels is None else [str(each).strip() for each in labels]
     if len(set(names)) != len(texts):
         raise BadRowError("wrong_options", f"{len(texts)} options are labelled {', '.join(names)}")

@@ -84,6 +84,8 @@ def test_options_in_columns_of_their_own_and_columns_in_columns(tmp_path: Path) 
         ([{"label": "A"}, {"label": "B"}], "A", "wrong_type"),
         ({"text": ["Venus", "Mercury"], "label": ["A", "A"]}, "A", "wrong_options"),
         ({"text": ["Venus", "Mercury"], "label": ["A"]}, "A", "wrong_options"),
+        ({"text": ["Venus", "Mercury"], "label": 3}, "A", "wrong_type"),
+        ({"text": ["Venus", "Mercury"], "label": "AB"}, "A", "wrong_type"),
     ],
     ids=str,
 )
