@@ -315,10 +315,10 @@ def _estimate_disk_and_memory(config: RefreshConfig, duration_s: float, book: Ra
 
     Without rates of these engines, disk space is estimated by those of others.
     """
-    engines, has_server = (
-        describe_engines(config),
-        config.chat.engine != "openai" and config.oracle.simulator != "random",
-    )
+    engines = describe_engines(config)
+    models = [get_chat_model(config, stage) for stage in CHAT_STAGES]
+    here = [chat for chat in models if chat is not None and chat.engine != "openai"]
+    n_servers = sum(chat not in here[:at] for at, chat in enumerate(here))  # stages with equal settings share one
 
     def own(row: Sizes) -> bool:
         return row.engines == engines
@@ -345,7 +345,7 @@ def _estimate_disk_and_memory(config: RefreshConfig, duration_s: float, book: Ra
         why = f"{engines} was not measured: run `kame bench` with these settings"
         return [*rows, make_unknown("memory_bytes", MACHINE, "peak memory", "bytes", why)]
     size, origin = found
-    chat_bytes = size.chat_bytes if has_server else 0.0
+    chat_bytes = n_servers * size.chat_bytes
     value = size.main_bytes + n_workers * size.worker_bytes + chat_bytes
-    told = f"{size.main_bytes:,.0f} + {n_workers} × {size.worker_bytes:,.0f} + chat server {chat_bytes:,.0f}"
+    told = f"{size.main_bytes:,.0f} + {n_workers} × {size.worker_bytes:,.0f} + chat servers {chat_bytes:,.0f}"
     return [*rows, Figure("memory_bytes", MACHINE, "peak memory", value, "bytes", told, str(origin))]

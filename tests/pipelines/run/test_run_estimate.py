@@ -1,5 +1,7 @@
 """A refresh's plan: amounts times rates, and what is not known said so."""
 
+from typing import Any
+
 import pytest
 
 from data_schemas.config import ChatConfig, OracleConfig, PriceConfig, RefreshConfig, SpeechConfig
@@ -151,6 +153,27 @@ def test_disk_grows_with_sound_memory_with_workers_and_what_nobody_measured_is_u
     assert figures["memory_bytes"].value is None
     assert figures["processor.alignment"].value is not None
     assert plan(configure())["gpu.H200.tts"].value is None
+
+
+RANDOM = OracleConfig(simulator="random", version="random")
+REMOTE = ChatConfig(engine="openai", base_url="http://127.0.0.1:1/v1", model="double")
+
+
+@pytest.mark.parametrize(
+    ("changed", "n_servers"),
+    [
+        ({}, 1),
+        ({"chat": REMOTE}, 0),
+        ({"oracle": RANDOM}, 0),
+        ({"oracle": RANDOM, "wording": ChatConfig(engine="double")}, 1),
+        ({"chat": REMOTE, "pictures": ChatConfig(engine="double")}, 1),
+        ({"wording": ChatConfig(engine="double")}, 1),
+        ({"wording": ChatConfig(engine="double", max_in_flight=2)}, 2),
+    ],
+)
+def test_memory_has_every_chat_server_of_this_machine_once(changed: dict[str, Any], n_servers: int) -> None:
+    figures = plan(configure(**changed), n_workers=1)
+    assert figures["memory_bytes"].value == pytest.approx(1e8 + 2e8 + n_servers * 3e8)
 
 
 def test_nothing_to_make_is_refused_and_the_papers_corpus_is_56582() -> None:
