@@ -11,7 +11,7 @@ import time
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, CancelledError, Executor, Future, wait
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -84,10 +84,13 @@ class Workers:
 
         Raises:
             BackendError: as `open_place`.
+            StoreError: the marker cannot be written.
         """
-        self.place = open_place(self.config).__enter__()
-        if self.config.executor != LOCAL:
-            Store(self.config.out).write_bytes(self._marker, b"")
+        with ExitStack() as opened:
+            self.place = opened.enter_context(open_place(self.config))
+            if self.config.executor != LOCAL:
+                Store(self.config.out).write_bytes(self._marker, b"")
+            opened.pop_all()  # from here on, `__exit__` leaves the place
         return self
 
     def __exit__(

@@ -18,7 +18,7 @@ import pytest
 from pydantic import ValidationError
 
 from data_schemas.config import PartConfig, RefreshConfig, SourceConfig, SplitConfig, StageResources
-from data_schemas.errors import BackendError, KameError
+from data_schemas.errors import BackendError, KameError, StoreError
 from data_schemas.store import Store
 from pipelines.run import workers
 from pipelines.run.execute import Runner, run_on_part
@@ -61,12 +61,14 @@ class Place:
         self.made = PatientExecutor()
         self.n_free = N_SLOTS
         self.needs: StageResources | None = None
+        self.is_open = False
 
     def __enter__(self) -> "Place":
+        self.is_open = True
         return self
 
     def __exit__(self, *error: object) -> None:
-        pass
+        self.is_open = False
 
     def get_executor(self, needs: StageResources, n_tasks: int) -> Executor:
         self.needs = needs
@@ -216,6 +218,13 @@ def test_a_worker_that_does_not_share_the_folder_is_told_of_and_does_no_work(
     with pytest.raises(BackendError, match=rf"{os.uname().nodename} does not see .*{there}.* KAME_SPOOL"):
         run(on_cluster(here), [parts(2)])
     assert not [path for path in here.rglob("*") if path.is_file()]
+
+
+def test_a_folder_that_cannot_be_written_leaves_no_connection_to_the_cluster(place: Place, tmp_path: Path) -> None:
+    (tmp_path / "out").write_text("no folder")
+    with pytest.raises(StoreError):
+        run(on_cluster(tmp_path / "out"), [parts(2)])
+    assert not place.is_open
 
 
 @pytest.mark.full
