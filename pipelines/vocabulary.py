@@ -117,12 +117,12 @@ def is_word(word: str) -> bool:
     )
 
 
-def is_in_dictionary(part: str, shortest: int = _SHORTEST_CONTENT) -> bool:
-    """Returns whether a lower-case part of a word is in the dictionary itself, and has at least `shortest` letters.
+def is_in_dictionary(part: str) -> bool:
+    """Returns whether a lower-case part of a word is in the dictionary itself, and has at least four letters.
 
     Shorter ones are found by chance.
     """
-    return len(part) >= shortest and part in _load_dictionary()
+    return len(part) >= _SHORTEST_CONTENT and part in _load_dictionary()
 
 
 def _is_known(word: str) -> bool:
