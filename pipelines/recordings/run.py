@@ -60,7 +60,7 @@ def plan(config: RefreshConfig) -> Plan:
 
 
 def run_on_part(config: RefreshConfig, stage: str, part: Part) -> PartRecord:
-    """Runs the stage for recordings on one part in this process, unless its output is final; returns its record."""
+    """Runs the stage for recordings on one part in this process, unless its output can be used; returns its record."""
     assert stage == MIXING
     return Runner(Store(config.out)).run(part, _make_recordings_stage(config))
 

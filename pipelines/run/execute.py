@@ -71,7 +71,7 @@ class Runner:
         with self.store.open_batch() as batch:
             for part, items in parts:
                 if self.read_record(part, ITEMS) is None:
-                    self._put(batch, part, ITEMS, StageResult(list(items), []), Item)
+                    self._put(batch, part, ITEMS, StageResult(list(items), []), Item, {})
 
     def read_record(self, part: Part, stage: str) -> PartRecord | None:
         """Returns the record of a stage's output, or None if it or the output's file is missing or truncated.
@@ -86,7 +86,9 @@ class Runner:
             raw = json.loads(self.store.read_bytes(path))
             rejects = [Reject(**each) for each in raw.pop("rejects")]
             record = PartRecord(
-                **{name: raw[name] for name in ("n_rows", "n_bytes", "sha256", "n_to_retry")}, rejects=rejects
+                **{name: raw[name] for name in ("n_rows", "n_bytes", "sha256", "n_to_retry")},
+                rejects=rejects,
+                open_inputs=raw.get("open_inputs", {}),  # older records lack it
             )
         except (ValueError, KeyError, TypeError) as error:
             raise StoreError(
@@ -95,16 +97,39 @@ class Runner:
         whole = self.store.exists(part.get_path(stage)) and self.store.n_bytes(part.get_path(stage)) == record.n_bytes
         return record if whole else None
 
-    def list_pending(self, stage: str, parts: Sequence[Part], on_found: OnPart = lambda *_: None) -> list[Part]:
-        """Returns the parts whose output of a stage is missing or not final; calls `on_found` for the others."""
+    def list_pending(self, stage: str, parts: Sequence[Part]) -> list[Part]:
+        """Returns the parts whose output of a stage is missing or not final: a run may have to make it."""
+        records = ((part, self.read_record(part, stage)) for part in parts)
+        return [part for part, record in records if record is None or not record.is_final]
+
+    def list_to_make(self, stage: str, parts: Sequence[Part], on_found: OnPart) -> list[Part]:
+        """Returns the parts whose output of a stage must be made now; calls `on_found` for the others.
+
+        The inputs of the stage must have been made before.
+        """
         lacking = []
         for part in parts:
-            record = self.read_record(part, stage)
-            if record is None or not record.is_final:
+            record = self._read_usable(part, stage)
+            if record is None:
                 lacking.append(part)
             else:
                 on_found(stage, part, record)
         return lacking
+
+    def _read_usable(self, part: Part, stage: str) -> PartRecord | None:
+        """Returns the record of a stage's output for a part; None if it must be made, or made again.
+
+        It is made again if something in it is to be retried, or if an input that was not final has changed since or is
+        final now.
+        """
+        record = self.read_record(part, stage)
+        if record is None or record.n_to_retry:
+            return None
+        for name, sha256 in record.open_inputs.items():
+            now = self.read_record(part, name)
+            if now is None or now.is_final or now.sha256 != sha256:
+                return None
+        return record
 
     def read_finished(self, part: Part, stage: str) -> PartRecord:
         """Returns the record of a stage's output for a part, which must exist.
@@ -130,14 +155,14 @@ class Runner:
         return from_table(self.store.read_table(part.get_path(stage), names, record.sha256), record_type)
 
     def run(self, part: Part, stage: Stage[Any]) -> PartRecord:
-        """Runs a stage on a part unless its output is final already, and returns the record of the output.
+        """Runs a stage on a part unless its output can be used as it is, and returns the record of the output.
 
         Raises:
             BackendError: as `check_fingerprint`.
             StoreError: an input does not exist or is damaged, or the output cannot be written.
         """
-        done = self.read_record(part, stage.name)
-        if done is not None and done.is_final:
+        done = self._read_usable(part, stage.name)
+        if done is not None:
             return done
         check_fingerprint(part, stage)
         return self.write_result(part, stage, stage.run(self.read_batch(part, stage)))
@@ -155,10 +180,20 @@ class Runner:
 
     def write_result(self, part: Part, stage: StageDescription, result: StageResult[Any]) -> PartRecord:
         """Writes the result of a stage for a part and then its record, which is returned; both replace earlier ones."""
+        inputs = {name: self.read_finished(part, name) for name in stage.inputs}
+        open_inputs = {name: record.sha256 for name, record in inputs.items() if not record.is_final}
         with self.store.open_batch() as batch:
-            return self._put(batch, part, stage.name, result, stage.output_type)
+            return self._put(batch, part, stage.name, result, stage.output_type, open_inputs)
 
-    def _put(self, batch: Batch, part: Part, stage: str, result: StageResult[Any], record_type: type) -> PartRecord:
+    def _put(
+        self,
+        batch: Batch,
+        part: Part,
+        stage: str,
+        result: StageResult[Any],
+        record_type: type,
+        open_inputs: dict[str, str],
+    ) -> PartRecord:
         """Writes a result and its record in a batch, the record last; returns the record."""
         written = batch.write_table(part.get_path(stage), to_table(result.outputs, record_type))
         record = PartRecord(
@@ -167,6 +202,7 @@ class Runner:
             sha256=written.sha256,
             n_to_retry=result.n_to_retry,
             rejects=result.rejects,
+            open_inputs=open_inputs,
         )
         text = json.dumps({"stage": stage, "fingerprint": part.fingerprints[stage], **asdict(record)}, indent=1)
         batch.write_bytes(part.get_record_path(stage), text.encode())
@@ -207,7 +243,7 @@ def join_inputs(inputs: Sequence[Sequence[Any]]) -> list[tuple[Any, ...]]:
 
 
 def run_on_part(config: RefreshConfig, stage: str, part: Part) -> PartRecord:
-    """Runs one stage on one part in this process, unless its output is final already; returns the output's record."""
+    """Runs one stage on one part in this process, unless its output can be used; returns the output's record."""
     return Runner(Store(config.out)).run(part, build_cpu_stages(config)[stage])
 
 
@@ -291,7 +327,7 @@ def run_chat_stage(
     """
     store, chat = Store(config.out), get_chat_model(config, stage)
     runner = Runner(store)
-    pending = runner.list_pending(stage, parts, on_part)
+    pending = runner.list_to_make(stage, parts, on_part)
     if not pending:
         return
     if chat is None:
@@ -299,7 +335,7 @@ def run_chat_stage(
         for part in pending:
             on_part(stage, part, runner.run(part, alone))
         return
-    assert endpoint is not None  # `start_chat_servers` found the same parts pending
+    assert endpoint is not None  # `start_chat_servers` found these parts pending
     asking = build_chat_stage(config, stage, endpoint)
     client = open_client(chat, endpoint, config.budget, locate_answers(config), on_usage)
     n_at_once = count_parts_at_once(chat.n_in_flight, config.parts.dialogues_per_part)

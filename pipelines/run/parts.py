@@ -9,7 +9,7 @@ hold what belongs to another.
 import json
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from data_schemas import ids, splits
@@ -49,18 +49,22 @@ class Part:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartRecord:
-    """The result of a stage for a part. It is final if nothing in it waits for a retry."""
+    """The result of a stage for a part. It is final if neither it nor an input of it waits for a retry.
+
+    `open_inputs` has the checksum of each input that was not final, by the name of the stage that made it.
+    """
 
     n_rows: int
     n_bytes: int
     sha256: str
     n_to_retry: int
     rejects: list[Reject]
+    open_inputs: dict[str, str] = field(default_factory=dict)
 
     @property
     def is_final(self) -> bool:
         """Whether a retry cannot change it."""
-        return self.n_to_retry == 0
+        return self.n_to_retry == 0 and not self.open_inputs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

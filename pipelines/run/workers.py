@@ -127,7 +127,7 @@ class Workers:
             part
             for group in groups
             for part in sorted(
-                runner.list_pending(stage, group, on_part), key=partial(_count_bytes_made, runner), reverse=True
+                runner.list_to_make(stage, group, on_part), key=partial(_count_bytes_made, runner), reverse=True
             )
         ]
         run = StageRun(self, stage, pending, on_part)

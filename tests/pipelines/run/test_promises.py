@@ -12,6 +12,7 @@ from data_schemas.errors import ConfigError
 from data_schemas.manifest import Manifest
 from data_schemas.reader import DatasetReader
 from flows.runs.refresh import run_refresh
+from pipelines.figures import Figures
 from pipelines.quality.check import check
 from pipelines.run import execute
 from tests.support.runs import Silent, config_on_doubles, contents
@@ -73,6 +74,42 @@ def test_a_request_that_failed_is_asked_again_by_the_next_run(tmp_path: Path, mo
     clean = config(tmp_path, out=str(tmp_path / "clean"), **often)
     run(clean)
     assert contents(Path(once.out)) == contents(Path(clean.out))
+
+
+def test_what_a_repeated_request_brings_reaches_the_dataset(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = [
+        {"q": f"Which animal is {where} in the picture below?", "a": "a dog", "p": "a.png"}
+        for where in ("left", "right")
+    ]
+    (tmp_path / "a.png").write_bytes(b"a picture")
+    once = config(
+        tmp_path, rows, pictures=ChatConfig(engine="double", endpoint="eyes", max_attempts=1, max_in_flight=1)
+    )
+    columns = {"question": "q", "answer": "a", "picture": "p"}
+    source = once.sources[0].model_copy(update={"columns": columns, "pictures": str(tmp_path)})
+    once = once.model_copy(update={"sources": [source], "parts": PartConfig(dialogues_per_part=2, parts_per_shard=1)})
+
+    def run_with(*faults: int | None) -> tuple[Manifest, Figures]:
+        def build(chat: ChatConfig) -> DoubleEngine:
+            return DoubleEngine(chat, faults if chat.endpoint == "eyes" else ())
+
+        with monkeypatch.context() as patched:
+            patched.setattr(execute, "build_chat_engine", build)
+            return run_refresh(once, Silent())[1:]
+
+    manifest, figures = run_with(500, 500)
+    assert (manifest.counts.dialogues, sum(figures.rejects.values())) == (0, 2)
+    manifest, figures = run_with(500)
+    assert (manifest.counts.dialogues, sum(figures.rejects.values())) == (1, 1)
+    before = {path: path.stat().st_ino for path in tmp_path.glob("out/.store/parts/*/[!p]*")}
+    assert run_with(500)[0] == manifest
+    assert {path: path.stat().st_ino for path in tmp_path.glob("out/.store/parts/*/[!p]*")} == before
+    manifest, figures = run_with()
+    assert (manifest.counts.dialogues, sum(figures.rejects.values())) == (2, 0)
+    held = contents(Path(once.out))
+    once = once.model_copy(update={"out": str(tmp_path / "clean")})
+    run_with()
+    assert contents(Path(once.out)) == held
 
 
 def test_a_damaged_shard_is_written_again_and_what_people_lay_into_a_dataset_stays(tmp_path: Path) -> None:
