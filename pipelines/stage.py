@@ -1,7 +1,7 @@
 """The protocol of a stage: a name, a version, record types in and out, and one method on a batch of records."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from data_schemas.records import Dialogue, Item, Reject
@@ -14,11 +14,13 @@ class StageResult(Generic[Out]):
     """The outputs of a stage for a batch, in the batch's order, and its rejects.
 
     `n_to_retry` counts what failed for a temporary reason; a later run makes such a part again.
+    `other_request_ids` has the requests whose answers are cached but not named in an output.
     """
 
     outputs: list[Out]
     rejects: list[Reject]
     n_to_retry: int = 0
+    other_request_ids: list[str] = field(default_factory=list)
 
 
 class StageDescription(Protocol):

@@ -62,7 +62,8 @@ class OracleStage:
         dialogues = select_share([dialogue for (dialogue,) in batch], self.config, self.seed)
         plans = [plan_dialogue(dialogue.turns, self.config) for dialogue in dialogues]
         requests = [request for plan in plans for request in plan.requests]
-        answers = await gather_all([self._ask(request, client) for request in requests])
+        answered: set[str] = set()
+        answers = await gather_all([self._ask(request, client, answered) for request in requests])
         result: StageResult[OracleRow] = StageResult([], [], n_to_retry=sum(said.may_pass for said in answers))
         at = 0
         for dialogue, plan in zip(dialogues, plans, strict=True):
@@ -70,12 +71,15 @@ class OracleStage:
             at += len(plan.requests)
             row = make_oracle_row(dialogue, plan.events, own, self.config, self.endpoint, self.prompts, self.seed)
             add_row_or_reject(dialogue, row, self.config.max_failed_share, result)
+        named = {event.request_id for row in result.outputs for event in row.events}
+        result.other_request_ids.extend(sorted(answered - named))
         return result
 
-    async def _ask(self, request: PlannedRequest, client: ChatClient) -> RequestOutcome:
+    async def _ask(self, request: PlannedRequest, client: ChatClient, answered: set[str]) -> RequestOutcome:
         """Requests an answer, at most `max_asks` times, until one is as long as wanted.
 
-        Returns that one, else the longest usable one, else a failure.
+        Returns that one, else the longest usable one, else a failure. The ids of all requests that were answered are
+        added to `answered`.
         """
         instruction = self.prompts.get_texts(request.speaker).get_instruction_text(request.level)
         asked = AnswerContext(request.level, request.hint, instruction, " ".join([*request.history, request.heard]))
@@ -87,6 +91,7 @@ class OracleStage:
                 self._usability.note(attempt, "no_answer", error.what)
                 lost = replace(failed, error=f"request: {error.what}")  # keeps the answer before, if there is one
                 return replace(longest or lost, may_pass=True)
+            answered.add(reply.request_id)
             written = _make_unchecked_outcome(reply, attempt)
             try:
                 text = _check_reply(reply, asked, self.config)

@@ -68,7 +68,7 @@ def run_on_part(config: RefreshConfig, stage: str, part: Part) -> PartRecord:
 def publish_and_forget(config: RefreshConfig, plan: Plan, entries: Sequence[ShardEntry]) -> tuple[Manifest, Figures]:
     """Publishes the dataset and the consents of its callers, then deletes data of recordings that were removed.
 
-    Deleted are the stages' outputs and the cached answers that oracle events name.
+    Deleted are the stages' outputs and all cached answers to requests about these recordings.
     """
     manifest, figures = publish(config, entries, collect_rejects(config, plan))
     _write_consents(config)
@@ -152,8 +152,14 @@ def _read_item_ids(store: Store, path: str) -> set[str]:
 
 
 def _read_request_ids(store: Store, path: str) -> set[str]:
-    """Returns the ids of the requests whose answers are in an output of the oracle stage; empty for other stages."""
+    """Returns the ids of all requests of the oracle stage for a part that were answered; empty for other stages.
+
+    Most are in the output; those of answers that were not kept are in its record.
+    """
     if not path.rpartition("/")[2].startswith(f"{ORACLE}-"):
         return set()
     rows = store.read_table(path, ["events"])["events"].to_pylist()
-    return {event["request_id"] for events in rows for event in events if event["request_id"] is not None}
+    found = {event["request_id"] for events in rows for event in events if event["request_id"] is not None}
+    if store.exists(_make_record_path(path)):
+        found.update(json.loads(store.read_bytes(_make_record_path(path))).get("other_request_ids", []))
+    return found

@@ -88,7 +88,8 @@ class Runner:
             record = PartRecord(
                 **{name: raw[name] for name in ("n_rows", "n_bytes", "sha256", "n_to_retry")},
                 rejects=rejects,
-                open_inputs=raw.get("open_inputs", {}),  # older records lack it
+                open_inputs=raw.get("open_inputs", {}),  # older records lack it and the next one
+                other_request_ids=raw.get("other_request_ids", []),
             )
         except (ValueError, KeyError, TypeError) as error:
             raise StoreError(
@@ -203,6 +204,7 @@ class Runner:
             n_to_retry=result.n_to_retry,
             rejects=result.rejects,
             open_inputs=open_inputs,
+            other_request_ids=result.other_request_ids,
         )
         text = json.dumps({"stage": stage, "fingerprint": part.fingerprints[stage], **asdict(record)}, indent=1)
         batch.write_bytes(part.get_record_path(stage), text.encode())

@@ -52,6 +52,7 @@ class PartRecord:
     """The result of a stage for a part. It is final if neither it nor an input of it waits for a retry.
 
     `open_inputs` has the checksum of each input that was not final, by the name of the stage that made it.
+    `other_request_ids` is that of `StageResult`.
     """
 
     n_rows: int
@@ -60,6 +61,7 @@ class PartRecord:
     n_to_retry: int
     rejects: list[Reject]
     open_inputs: dict[str, str] = field(default_factory=dict)
+    other_request_ids: list[str] = field(default_factory=list)
 
     @property
     def is_final(self) -> bool:

@@ -19,7 +19,7 @@ from flows.runs.refresh import run_recordings
 from kame_model.encode.run import encode_dataset
 from pipelines.quality.check import check_dataset
 from tests.support.recorded import EGGS, MODE, NOTICE, Line, record, speech_of
-from tests.support.runs import Silent, contents
+from tests.support.runs import Silent, answers, contents
 from tests.support.small_datasets import encode_settings
 from tests.support.vocabularies import make_vocabulary
 
@@ -131,8 +131,8 @@ def test_of_a_deleted_recording_nothing_is_left(
     make(config)
     make(config.model_copy(update={"oracle": OracleConfig(version="other")}))
     make(config)
-    answers = {row.dialogue_id: {event.raw_text for event in row.events} for row in oracles_of(config)}
-    own = answers.pop("recordings-two-v0").difference(*answers.values(), [None])
+    texts = {row.dialogue_id: {event.raw_text for event in row.events} for row in oracles_of(config)}
+    own = texts.pop("recordings-two-v0").difference(*texts.values(), [None])
     assert own
     assert holds(Path(config.out), "parrots")
     assert all(holds(Path(config.out), str(answer)) for answer in own)
@@ -142,6 +142,24 @@ def test_of_a_deleted_recording_nothing_is_left(
     assert [holds(Path(config.out), str(answer)) for answer in own] == [[] for _ in own]
     assert len(dialogues_of(config)) == len(others)
     assert check_dataset(config.out).faults == []
+
+
+@pytest.mark.parametrize("oracle", [{"wanted_words": [25] * 5}, {"min_words": 25, "wanted_words": [25] * 5}])
+def test_no_answer_about_a_deleted_recording_is_left_that_became_no_oracle(
+    tmp_path: Path, oracle: dict[str, Any]
+) -> None:
+    """Asked again because it was too short, or of a dialogue that was rejected because all were."""
+    config = config_for(tmp_path, oracle=OracleConfig(interval_s=0.5, **oracle))
+    record(tmp_path / "kept", {"one": EGGS})
+    make(config)
+    without = answers(Path(config.out))
+    record(tmp_path / "kept", {"two": SECRET})
+    make(config)
+    named = {event.request_id for row in oracles_of(config) for event in row.events}
+    assert len(answers(Path(config.out))) > len(without) > len(named & {row[0][:20] for row in without})
+    (tmp_path / "kept" / "two.parquet").unlink()
+    make(config)
+    assert answers(Path(config.out)) == without
 
 
 def test_a_long_session_is_cut_where_nobody_speaks(tmp_path: Path) -> None:
