@@ -7,6 +7,7 @@ neither, so an unknown word is split into several only if these are frequent for
 """
 
 import math
+import re
 from functools import cache, lru_cache
 from itertools import pairwise
 from pathlib import Path
@@ -57,6 +58,11 @@ _COMMON_NATS: Final = 12.0
 _ALONE_NATS: Final = 9.5
 _SHORT_NATS: Final = 9.0
 """Other words of at most three letters occur in terms by chance."""
+
+_NATS_APART: Final = 3.0
+"""A spelling that is so much rarer than another one of the same word is taken for a name or a misprint: "gase"."""
+_ENDS_VARIOUSLY: Final = re.compile(r"ies$|(?:[csxzov]|ch|sh)es$")
+"""Ends of plurals whose singular is not always the plural without -s: "cities", "gases", "hypotheses"."""
 
 _LOG_BASE: Final = 1e-4
 """The scale of the model's integer logarithms, whose base is 1.0001."""
@@ -138,6 +144,24 @@ def _measure_rarity(word: str) -> float:
         return -logarithm * _LOG_BASE
     listed = _load_speller().word_frequency
     return math.log(listed.total_words / listed[word]) if _is_listed(word) else math.inf
+
+
+def find_singular(plural: str) -> str | None:
+    """Returns the singular of a regular plural, which ends in -s.
+
+    Returns None if no singular that it could have is a word ("species"), or two are equally frequent ("bases").
+    """
+    word = plural.rpartition("-")[2]
+    if not _ENDS_VARIOUSLY.search(word):
+        return plural[:-1]
+    n_cut, endings = (3, ("y", "ie")) if word.endswith("ies") else (2, ("e", "", "is"))
+    stem = word[:-n_cut].lower()
+    rarities = sorted((_measure_rarity(stem + ending), ending) for ending in endings if len(stem + ending) > 2)
+    (least, best), *others = rarities
+    is_word_too = least < math.inf and least <= _measure_rarity(word.lower()) + _NATS_APART
+    if not is_word_too or any(rarity <= least + _NATS_APART for rarity, _ in others):
+        return None
+    return plural[:-n_cut] + best
 
 
 def is_frequent(word: str) -> bool:

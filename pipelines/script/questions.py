@@ -10,6 +10,7 @@ from pipelines.script import choices, question_shape
 from pipelines.script.exam_forms import Quiz
 from pipelines.script.question_shape import BLANK, Shape
 from pipelines.script.rejections import NotAskable
+from pipelines.vocabulary import find_singular
 from spoken.reader import Unspeakable, read_aloud
 from spoken.spoken_text import make_word_set
 
@@ -242,25 +243,20 @@ def make_open_question(text: str) -> str | None:
 
 
 def _rewrite_which(match: re.Match[str]) -> str:
-    """Makes "what is …" of "which of the following is …", "which city is …" of "which of the following cities is …"."""
+    """Makes "what is …" of "which of the following is …", "which city is …" of "which of the following cities is …".
+
+    Returns the text as it is if the singular is unknown, so that the question still refers to its options.
+    """
     start, between, noun, verb, only = match.groups()
     first = (only or between or noun).split()[0].lower()
     if first in _VERBISH:
         return f"{'What' if start == 'W' else 'what'} {only or between + noun}"
     if only:
         return f"{start}hich {only}"
-    return f"{start}hich {between}{noun if _is_plural_verb(verb) else _make_singular(noun)}"
+    asked = noun if _is_plural_verb(verb) else find_singular(noun)
+    return match[0] if asked is None else f"{start}hich {between}{asked}"
 
 
 def _is_plural_verb(verb: str) -> bool:
     """Returns whether a verb has a plural subject ("are", "cause")."""
     return verb in {"are", "were", "have", "do"} or f"{verb}s" in _VERBISH
-
-
-def _make_singular(noun: str) -> str:
-    """Returns a plural without -s (-es after x, ch, sh, ss; -y for -ies), even if that is no word: "gase", "specy"."""
-    if noun.endswith("ies"):
-        return noun[:-3] + "y"
-    if re.search(r"(?:x|ch|sh|ss)es$", noun):
-        return noun[:-2]
-    return noun[:-1] if re.search(r"[^sui]s$", noun) else noun

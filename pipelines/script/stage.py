@@ -34,7 +34,7 @@ class ScriptStage:
     """
 
     name: ClassVar[str] = "script"
-    version: ClassVar[int] = 10
+    version: ClassVar[int] = 11
     inputs: ClassVar[tuple[str, ...]] = ("pictures",)
     input_types: ClassVar[tuple[type, ...]] = (Item,)
     output_type: ClassVar[type] = Dialogue

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pipelines.vocabulary import is_misprint, is_word, split_run_together, stands_alone
+from pipelines.vocabulary import find_singular, is_misprint, is_word, split_run_together, stands_alone
 
 GLUED = [
     ("colorof", "color of"), ("ofthe", "of the"), ("isit", "is it"), ("wasangry", "was angry"),
@@ -36,6 +36,20 @@ def test_endings_belong_to_a_word_and_some_parts_stand_before_a_hyphen() -> None
     assert is_word("reclassifies") or is_word("reclassified")
     assert not is_word("qwrtzing")
     assert [part for part in ("red", "co", "tem") if stands_alone(part)] == ["red", "co"]
+
+
+@pytest.mark.parametrize(
+    ("plural", "singular"),
+    [
+        ("laws", "law"), ("isomers", "isomer"), ("Cities", "City"), ("movies", "movie"), ("ties", "tie"),
+        ("gases", "gas"), ("viruses", "virus"), ("classes", "class"), ("horses", "horse"), ("uses", "use"),
+        ("co-processes", "co-process"), ("churches", "church"), ("caches", "cache"), ("shoes", "shoe"),
+        ("heroes", "hero"), ("hypotheses", "hypothesis"), ("crises", "crisis"),
+        ("species", None), ("series", None), ("vertices", None), ("bases", None), ("axes", None),
+    ],
+)  # fmt: skip
+def test_the_singular_of_a_plural_is_a_word_or_unknown(plural: str, singular: str | None) -> None:
+    assert find_singular(plural) == singular
 
 
 def test_a_long_run_of_letters_takes_no_time() -> None:
