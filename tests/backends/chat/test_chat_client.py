@@ -188,9 +188,10 @@ def test_after_an_error_of_the_endpoint_nothing_more_is_sent_and_what_was_sent_i
     async def work(client: OpenAIChatClient) -> None:
         with pytest.raises(BackendError, match="404"):
             await ask_all(client, numbered(40))
+        n_sent = len(engine.requests)
         await client.ask(numbered(1, first=40)[0])  # sent after all that wait for a place
         sent = [{"messages": request["messages"]} for request in engine.requests]
-        assert len(sent) <= 2 + config.n_in_flight + 1
+        assert len(sent) <= n_sent + config.n_in_flight + 1 < 40
         for answered in sent[:1] + sent[2:]:
             assert (await client.ask(answered)).from_cache
         assert len(engine.requests) == len(sent)
