@@ -178,8 +178,8 @@ def export_once(
 ) -> str:
     """Exports a run's best weights into a folder of checkpoints unless that was done before; returns the export's name.
 
-    An export of the same training is not made again, even if its codec, sampling or voice is another. If an export of
-    another training already has the name, the run's identity is appended to it.
+    An export of the same checkpoint of the run is not made again, even if its codec, sampling or voice is another. If
+    an export of another training or another step already has the name, the run's identity is appended to it.
 
     Args:
         folder: the folder of checkpoints; it is created if necessary.
@@ -188,7 +188,7 @@ def export_once(
 
     Raises:
         ConfigError: the longer name is taken too, or as `export_run`.
-        DatasetError, StoreError: as `export_run`.
+        DatasetError, StoreError, BackendError: as `export_run`.
     """
     there, training = Path(folder), read_training_facts(run)
     there.mkdir(parents=True, exist_ok=True)
@@ -215,7 +215,7 @@ def open_run(run: Path, device: torch.device | str = "cpu") -> Iterator[Checkpoi
         device: device of the front-end.
 
     Raises:
-        ConfigError, DatasetError, StoreError: see `export_run` and `find_codec`.
+        ConfigError, DatasetError, StoreError, BackendError: see `export_run` and `find_codec`.
     """
     with tempfile.TemporaryDirectory(prefix="kame-checkpoint-") as folder:
         export_run(run, Path(folder) / "checkpoint", find_codec(run))
@@ -227,8 +227,9 @@ def find_codec(run: str | Path) -> tuple[str, Options]:
     """Returns the name and options of the codec that a run's data was encoded with, from its first token rows.
 
     Raises:
-        ConfigError: the token rows no longer exist, or are damaged or of another version.
+        ConfigError: the token rows no longer exist, or their manifest is damaged or of another version.
         DatasetError: `run` is not a training run.
+        StoreError: the manifest cannot be read.
     """
     rows = read_facts(run).config.data.datasets[0].path
     try:
@@ -254,8 +255,8 @@ def read_training_facts(run: str | Path) -> TrainingFacts:
 def record_free_running(folder: str | Path, shares: list[FreeShare]) -> KameJson:
     """Records the results of free running in a checkpoint's `kame.json` and model card; other files are not changed.
 
-    If `kame.json` already holds these results nothing is written, so that later edits of the card are kept. The
-    contents of `kame.json` are returned.
+    If `kame.json` already holds these results nothing is written, so that later edits of the card are kept. Otherwise
+    temporary files of killed runs are removed too. The contents of `kame.json` are returned.
 
     Raises:
         StoreError: a file cannot be read or written; each file then has its old or its new content, never a mixture.

@@ -128,7 +128,9 @@ def find_place(source: str | Path) -> Place:
 
 
 def read_contents(place: Place) -> Contents:
-    """Reads the configuration of a checkpoint, but not its tensors.
+    """Reads the configuration of a checkpoint, but not its tensors; on the Hub, the weights are downloaded too.
+
+    Without a configuration file, the model is taken for Moshi 7B, as in stock moshi.
 
     Raises:
         ConfigError: there is no checkpoint, or it consists of LoRA adapters that are not merged.

@@ -13,6 +13,7 @@ from kame_model.train.run_facts import RunFacts, read_facts
 from kame_model.train.run_folder import find_run
 
 Licences = dict[str, str | None]
+"""Licences by the name of what is licensed (a part): questions of a source, a voice, token rows, weights, a codec."""
 
 _KYUTAI: Final = "kyutai/"
 _KYUTAIS: Final = "CC-BY-4.0"
@@ -52,7 +53,7 @@ def _read_row_licences(folder: str, fingerprint: str) -> Licences:
 
 
 def _find_weight_licences(place: str) -> Licences:
-    """Returns the licences, by part, of what initial weights were made from; None: unknown. The Hub is not asked."""
+    """Returns the licences, by part, of what initial weights were made from; None: unknown. Nothing is downloaded."""
     run = find_run(place)
     if run is not None:
         return collect_run_licences(read_facts(run.folder))

@@ -36,7 +36,7 @@ _NAMES = {
 
 
 class Checkpoint(NamedTuple):
-    """A front-end in evaluation mode, with access to the other files of its checkpoint."""
+    """A front-end in evaluation mode; its methods load other files of its checkpoint, from the Hub if it is there."""
 
     front_end: FrontEnd
     facts: KameJson | None
@@ -168,6 +168,7 @@ def init_from_checkpoint(
 
     If the checkpoint has no oracle (Moshi's release), an oracle table is initialised with the text embedding, as in
     KAME; a tied oracle is not changed. If it has no cue, the front-end's cue is not changed; it is zero in a new one.
+    After an error, some weights may be loaded already.
 
     Args:
         front_end: the model, without adapters; it keeps its precision and device.
@@ -179,7 +180,7 @@ def init_from_checkpoint(
         The checkpoint's facts; None if it was not exported by kame.
 
     Raises:
-        ConfigError: `source` holds no checkpoint, or its shape, vocabulary or codec differ; names both values.
+        ConfigError: `source` holds no checkpoint, or its shape, vocabulary, codec, text head, oracle or cue differs.
         BackendError: the Hub does not respond.
         StoreError: a file is damaged.
     """

@@ -19,8 +19,9 @@ _FILES = (WEIGHTS, CONFIG, TOKENIZER, CODEC_WEIGHTS, CODEC_KWARGS, CARD, FACTS)
 def offer_checkpoint(folder: str, repository: str, told: Mapping[str, str]) -> Offer:
     """Returns the files to upload for a checkpoint: those of the export, all in one commit.
 
-    The model card is generated again from the facts: training, validation metrics, results of free running, licences.
-    `kame.json` is written again, because those of earlier versions name folders of the machine.
+    Nothing is uploaded, and the folder is not changed. The model card to upload is generated again from the facts:
+    training, validation metrics, results of free running, licences. So is `kame.json`, because those of earlier
+    versions name folders of the machine.
 
     Args:
         folder: the checkpoint's folder.

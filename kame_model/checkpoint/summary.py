@@ -119,7 +119,7 @@ def summarise(source: str | Path) -> Summary:
     """Summarises a checkpoint without reading its tensors.
 
     Args:
-        source: a folder, or `owner/name[@revision]` on the Hub.
+        source: a folder, or `owner/name[@revision]` on the Hub, whose weights are downloaded.
 
     Raises:
         ConfigError: `source` holds no checkpoint.
