@@ -76,7 +76,9 @@ class _Pending(NamedTuple):
 
 
 class Checkpoints:
-    """The checkpoints of a run's folder. Incomplete ones, which a killed run left, are removed when this is made.
+    """The checkpoints of a run's folder.
+
+    When this is made, all folders among them without `DONE` are removed, as a killed run left them.
 
     Args:
         folder: folder of the run.
@@ -103,7 +105,8 @@ class Checkpoints:
     ) -> None:
         """Writes a checkpoint, and removes what `keep` does not keep of earlier ones.
 
-        With `keep.save_async` on a GPU, it is written in the background, and is complete after `finish_saving`.
+        With `keep.save_async` on a GPU, it is written in the background, and is complete after `finish_saving`, which
+        is called first for an earlier one.
 
         Args:
             step: number of steps done.
@@ -119,12 +122,12 @@ class Checkpoints:
         aside = self._get_temporary_path(step)
         with _translate_write_errors(aside), _ignore_single_process_warning():
             if weights is not None:
-                save(dict(weights), checkpoint_id=aside / WEIGHTS, process_group=self._group, no_dist=self._alone)
+                save(dict(weights), checkpoint_id=aside / WEIGHTS, process_group=self._group, no_dist=self._is_alone)
             if self._keep.save_async and self._processes.device.type != "cpu":
-                future = async_save(tensors, checkpoint_id=aside, process_group=self._group, no_dist=self._alone)
+                future = async_save(tensors, checkpoint_id=aside, process_group=self._group, no_dist=self._is_alone)
                 self._pending = _Pending(step, state, cast("Future[Any]", future))  # a future, as staging is not async
                 return
-            save(tensors, checkpoint_id=aside, process_group=self._group, no_dist=self._alone)
+            save(tensors, checkpoint_id=aside, process_group=self._group, no_dist=self._is_alone)
             self._finish(step, state)
 
     @property
@@ -179,7 +182,7 @@ class Checkpoints:
         return saved.read_state()
 
     @property
-    def _alone(self) -> bool:
+    def _is_alone(self) -> bool:
         return self._processes.share.world == 1
 
     def _get_temporary_path(self, step: int) -> Path:

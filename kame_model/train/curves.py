@@ -135,7 +135,8 @@ def open_curves(config: TrainConfig, folder: Path, step: int) -> list[Curves]:
 
     Raises:
         ConfigError: see `WeightsAndBiases`.
-        StoreError: the folder cannot be written to.
+        StoreError: the file with the id at Weights & Biases cannot be read or written.
+        OSError: the files of TensorBoard cannot be written.
     """
     curves: list[Curves] = []
     with ExitStack() as opened:

@@ -29,7 +29,7 @@ def measure_copying(front_end: FrontEnd, trials: Sequence[Trial]) -> dict[str, f
 
     Args:
         front_end: on one device; its mode is restored.
-        trials: trials, run as one batch.
+        trials: at least one; they run as one batch.
     """
     was_training = front_end.training
     front_end.eval()

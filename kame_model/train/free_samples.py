@@ -29,7 +29,7 @@ class FreeResult(NamedTuple):
 class FreeRunningLog:
     """A run's `free_running.jsonl`, which is replaced as a whole, so that it is always complete.
 
-    Lines that cannot be read are removed.
+    Lines that cannot be read are removed, and temporary files of killed runs anywhere in the folder.
 
     Args:
         folder: folder of the run.

@@ -84,7 +84,7 @@ class MetricsLog:
 
 
 def read_metrics(path: Path) -> list[dict[str, Any]]:
-    """Reads all complete lines of a `metrics.jsonl`; the last line of a killed run may be incomplete and is ignored."""
+    """Reads all complete lines of an existing `metrics.jsonl`; an incomplete last line, of a killed run, is ignored."""
     lines = path.read_text(encoding="utf-8").split("\n")[:-1]
     return [json.loads(line) for line in lines]
 

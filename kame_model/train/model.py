@@ -64,7 +64,7 @@ def build_model(
 
     Of several processes, only the first makes or reads all weights, on its device; the others only hold their shards,
     which it sends tensor by tensor. If a checkpoint has all weights, no process does: the shards stay empty, to be
-    filled from the checkpoint.
+    filled from the checkpoint. A process that makes weights seeds torch's global random generator.
 
     Args:
         shape: from `build_shape`; it becomes the model if weights are sharded.

@@ -50,8 +50,8 @@ class RunResult:
         step: number of steps done, including earlier starts.
         is_done: whether the end was reached; otherwise the run was asked to stop, and the same command resumes it.
         n_weights, n_trained: number of weights of the front-end, and of those that are trained.
-        figures: the last line of metrics.
-        evaluation: the last validation; None: there was none.
+        figures: the last line of metrics that this start wrote; empty: it wrote none.
+        evaluation: the last validation, also of an earlier start; None: there was none.
     """
 
     folder: str
@@ -68,10 +68,12 @@ def train(config: TrainConfig, progress: Progress = SILENT, stop: threading.Even
 
     A run that was killed at any time and resumed has the same losses as an uninterrupted one, bit-exact on the CPU.
     When asked to stop by SIGTERM, SIGINT or `stop`, it finishes the step, saves, and returns. When the end is reached,
-    the empty file `DONE` is written into the folder.
+    the empty file `DONE` is written into the folder; that of an earlier end is removed at the start. With
+    `hardware.threads`, the number of threads of torch stays changed in this Python process.
 
     Raises:
-        ConfigError: settings that do not fit together, or do not fit the run in this folder.
+        ConfigError: settings that do not fit together or do not fit the run in this folder, or another training runs
+            there.
         DatasetError, StoreError: data or a checkpoint that cannot be read, or a full disk.
         BackendError: the vocabulary or the initial weights cannot be read or downloaded.
         TrainingError: a loss or gradient is not finite.
@@ -99,7 +101,7 @@ def train(config: TrainConfig, progress: Progress = SILENT, stop: threading.Even
 def fill_config(config: TrainConfig, world: int) -> TrainConfig:
     """Returns a configuration with absolute paths, the vocabulary and the number of micro-batches of a step filled in.
 
-    All of it is recorded in the run's folder.
+    A run with checkpoints keeps its recorded number of micro-batches if none is configured. Nothing is written.
 
     Args:
         config: the configuration as it was given.
@@ -107,12 +109,13 @@ def fill_config(config: TrainConfig, world: int) -> TrainConfig:
 
     Raises:
         ConfigError: the micro-batches of a step cannot be divided among the processes.
+        DatasetError: the folder has checkpoints, but its recorded facts cannot be read.
     """
     datasets = [each.model_copy(update={"path": str(Path(each.path).absolute())}) for each in config.data.datasets]
     return config.model_copy(
         update={
-            "init_from": config.init_from and _expand_path(config.init_from),
-            "tokenizer": _expand_path(config.tokenizer) if config.tokenizer else _find_vocabulary(datasets[0].path),
+            "init_from": config.init_from and _make_absolute(config.init_from),
+            "tokenizer": _make_absolute(config.tokenizer) if config.tokenizer else _find_vocabulary(datasets[0].path),
             "data": config.data.model_copy(update={"datasets": datasets}),
             "optim": config.optim.model_copy(update={"accumulation": _resolve_accumulation(config, world)}),
         }
@@ -145,7 +148,8 @@ def set_on_signals(stop: threading.Event) -> Iterator[None]:
 def _make_trainer(config: TrainConfig, processes: Processes) -> tuple[Trainer, tuple[int, int]]:
     """Makes a trainer at step 0 with all components; also returns the number of weights, and of trained ones.
 
-    The facts of the run are written, or compared with those in its folder (`begin_run`).
+    The first process compares the facts of the run with those in its folder, writes them (`begin_run`), and removes
+    incomplete checkpoints. Initial weights and vocabulary may be downloaded.
     """
     out = Path(config.out)
     datasets = open_datasets(config.data.datasets)
@@ -268,7 +272,7 @@ def _draw_validation(
     return [maker.make_validation_example(units[at]) for at in order[:n_examples].tolist()]
 
 
-def _expand_path(place: str) -> str:
+def _make_absolute(place: str) -> str:
     """Returns an existing path as an absolute one; anything else, such as a name on the Hub, is returned unchanged."""
     is_here = not place.startswith(HUB_PREFIX) and Path(place).exists()
     return str(Path(place).absolute()) if is_here else place
@@ -348,7 +352,10 @@ def _read_vocabulary(config: TrainConfig, dataset: TokenDataset) -> Tokenizer:
 
 @contextmanager
 def _log_metrics(config: TrainConfig, trainer: Trainer, processes: Processes) -> Iterator[None]:
-    """Context manager in which a trainer logs metrics and the texts of free running, in the first process only."""
+    """Context manager in which a trainer logs metrics and the texts of free running, in the first process only.
+
+    Lines of steps after the trainer's, which a killed run wrote, are removed from both files.
+    """
     if not processes.is_first:
         yield
         return

@@ -215,7 +215,8 @@ def load_initial_weights(model: FrontEnd, place: str, speaks_with: SpeaksWith | 
 def digest_weights(place: str) -> str:
     """Returns a digest of the weights that `load_initial_weights` loads, 16 hexadecimal digits; it reads all of them.
 
-    Of a run, it is that of the files of the last checkpoint; a run without a checkpoint is no error here.
+    Those on the Hub are downloaded. Of a run, it is the digest of the files of the last checkpoint; a run without a
+    checkpoint is no error here.
 
     Raises:
         ConfigError, StoreError, BackendError: see `load_initial_weights`.

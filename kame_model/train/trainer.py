@@ -151,6 +151,7 @@ class Trainer:
 
     @property
     def _limit_s(self) -> float:
+        """Maximum training time of the run over all its starts; infinite without `max_hours`."""
         return math.inf if self._config.max_hours is None else self._config.max_hours * 3600
 
     def _agree_to_continue(self, stop: threading.Event) -> bool:
