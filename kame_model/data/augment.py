@@ -23,9 +23,9 @@ from kame_model.data.splicing import (
     find_handover,
     find_quiet_frames,
     find_run,
-    find_told_frames,
-    has_been_asked,
+    find_said_frames,
     is_silent,
+    is_user_silent,
     join_at_cuts,
     make_empty_oracle,
     make_silence,
@@ -75,7 +75,7 @@ def find_answer_span(sides: Sides) -> slice | None:
         return None
     event, frames = found
     start, last = int(frames[0]), int(frames[-1])
-    return slice(start, _find_frame_before_next_word(sides, last)) if has_been_asked(sides, event, last) else None
+    return slice(start, _find_frame_before_next_word(sides, last)) if is_user_silent(sides, event, last) else None
 
 
 def replace_answer(sides: Sides, span: slice, utterance: Clip) -> Sides | None:
@@ -163,7 +163,7 @@ def stall_answer(sides: Sides, fillers: Sequence[Clip], draw: random.Random) -> 
     event, frames = found
     start, end = int(frames[0]), sides.n_frames
     quiet = [find_quiet_frames(each) for each in sides]
-    if not all(map(len, quiet)) or not has_been_asked(sides, event, start):
+    if not all(map(len, quiet)) or not is_user_silent(sides, event, start):
         return None
     said, meanwhile = (make_silence(each, its, start, end - start) for each, its in zip(sides, quiet, strict=True))
     at = 0
@@ -244,7 +244,7 @@ def exchange_lead(sides: Sides, lead: Clip) -> Sides | None:
             silent.
     """
     own, place, event = sides.own, _find_lead(sides.own), sides.own.find_answering_event()
-    if place is None or event is None or not has_been_asked(sides, event, place.stop):
+    if place is None or event is None or not is_user_silent(sides, event, place.stop):
         return None
     said = place.start + np.flatnonzero(find_words(own.text[place]))
     return _exchange_frames(sides, slice(int(said[0]), place.stop), lead) if len(said) else None
@@ -297,7 +297,7 @@ class _Answer(NamedTuple):
 def _find_answer(own: SpeakerTokens) -> _Answer | None:
     """Returns the answer as far as it is said (an interruption may cut it); None if it is not found."""
     event = own.find_answering_event()
-    frames = None if event is None else find_told_frames(own, event)
+    frames = None if event is None else find_said_frames(own, event)
     return None if event is None or frames is None else _Answer(event, frames)
 
 
@@ -314,7 +314,7 @@ def _find_lead(own: SpeakerTokens) -> slice | None:
 
 
 def _find_tail(sides: Sides) -> slice | None:
-    """Returns the frames from the first word of the tail until its last one is over; see `cut_tail`."""
+    """Returns the frames from the first word of the tail until its last one is over; None as in `cut_tail`."""
     own, other = sides
     found = _find_whole_answer(own)
     if found is None:

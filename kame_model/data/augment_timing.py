@@ -15,8 +15,8 @@ from kame_model.data.splicing import (
     find_handover,
     find_quiet_frames,
     find_run,
-    find_told_frames,
-    has_been_asked,
+    find_said_frames,
+    is_user_silent,
     join_at_cuts,
     make_silence,
     overlay_clip,
@@ -69,7 +69,7 @@ def delay_answers(
         ......lllaaa.tt.   →   ......lll..ll.a..aa.tt.
             A        A-AA                    A-AA
 
-    If the dialogue cannot grow that much, or the user talks, the back-end is made faster instead.
+    If the dialogue cannot grow that much, or the user talks, the oracle arrives earlier instead.
 
     Args:
         sides: the dialogue.
@@ -81,7 +81,7 @@ def delay_answers(
             begun.
 
     Returns:
-        The dialogue and its events; `sides` itself if no answer has to wait.
+        The dialogue and its events; `sides` itself if no answer waits, with events that may be earlier.
     """
     own = sides.own
     coming = {each.event: each for each in fed}
@@ -89,14 +89,14 @@ def delay_answers(
     for event in np.flatnonzero(own.oracle.skip_forbid).tolist():
         if event not in coming or coming[event].is_as_recorded(own.oracle):
             continue
-        frames = find_told_frames(own, event)
+        frames = find_said_frames(own, event)
         if frames is None:
             continue
         late = np.asarray(coming[event].find_token_positions()[: len(frames)]) - frames
         if late.max() <= 0:
             continue
         late += draw.randint(*ANSWER_LAG_FRAMES)
-        may_wait = has_been_asked(sides, event, int(frames[-1])) and all(map(len, map(find_quiet_frames, sides)))
+        may_wait = is_user_silent(sides, event, int(frames[-1])) and all(map(len, map(find_quiet_frames, sides)))
         n_quicker = max(0, int(late.max()) - (n_spare if may_wait else 0))
         fed = _advance_run(fed, find_run(own.oracle, event), n_quicker)
         of_answer = _find_waits(own.text, frames, late - n_quicker, begins_word)
@@ -195,9 +195,7 @@ def _insert_waits(
 ) -> FedDialogue:
     """Inserts silence before the frames of the waits; a filler is said in the first long enough one before an answer.
 
-    A filler that does not fit into this wait is left out.
-
-    An event that is requested after a wait is later by that wait.
+    A filler that does not fit into this wait is left out. An event that is requested after a wait is later by it.
     """
     asked = sides.own.oracle.frame
     fed = [each._replace(frame=each.frame + sum(n for at, n, _ in waits if at <= asked[each.event])) for each in fed]

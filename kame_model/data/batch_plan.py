@@ -110,7 +110,7 @@ def compute_longest_joined(n_frames: int, max_columns: int = MAX_COLUMNS) -> int
     return min(int(HEADROOM * n_frames), _compute_most_frames(n_frames, max_columns))
 
 
-def compute_longest_told(n_frames: int, max_columns: int = MAX_COLUMNS) -> int:
+def compute_longest_speech(n_frames: int, max_columns: int = MAX_COLUMNS) -> int:
     """Returns the maximum length of a speech row of `n_frames` frames after an oracle was put before it, in frames.
 
     It never needs more chunks than before.
@@ -152,7 +152,7 @@ def make_units(
     for row in np.flatnonzero(in_split).tolist():
         longest = n_frames = int(dataset.lengths[row])
         if joins:
-            longest = (compute_longest_told if is_speech else compute_longest_joined)(n_frames, max_columns)
+            longest = (compute_longest_speech if is_speech else compute_longest_joined)(n_frames, max_columns)
         n_spare = _compute_most_frames(n_frames, max_columns) - longest
         cut = cut_chunks(longest + 2, max_columns)
         for chunk, (start, stop) in enumerate(cut):
@@ -187,7 +187,7 @@ class BatchPlan:
         n_left_out: number of rows without an oracle that are skipped, of all datasets (`Units`).
 
     Raises:
-        ConfigError: if a dataset has no rows to train on.
+        ConfigError: if a dataset has rows of the kind, but none to train on.
     """
 
     def __init__(
@@ -291,7 +291,8 @@ def _cut_pools(order: NDArray[np.int64], lengths: NDArray[np.int32], n_frames: i
 def cut_by_frames(by_length: NDArray[np.int64], lengths: NDArray[np.int32], config: DataConfig) -> list[list[int]]:
     """Cuts examples, sorted by length, into micro-batches of at most `batch_frames` frames, padding included.
 
-    An example that is longer forms a micro-batch of its own.
+    An example that is longer forms a micro-batch of its own. Returns the indices of each one's examples, as given in
+    `by_length`; without examples, a single empty micro-batch.
     """
     batches: list[list[int]] = [[]]
     for place in by_length.tolist():

@@ -26,7 +26,7 @@ from kame_model.data.augment import (
     swap_answer,
 )
 from kame_model.data.augment_timing import FedDialogue, correct_answer, delay_answers
-from kame_model.data.batch_plan import PlannedExample, Speaker, Unit, compute_longest_joined, compute_longest_told
+from kame_model.data.batch_plan import PlannedExample, Speaker, Unit, compute_longest_joined, compute_longest_speech
 from kame_model.data.copying import Pieces
 from kame_model.data.oracle_feed import FedEvent, add_slow_gaps, draw_fed_events, shift_events
 from kame_model.data.speech_rows import SpeechRows
@@ -177,7 +177,7 @@ class ExampleMaker:
         dataset, config = self._datasets[unit.dataset], self._config
         row, is_speech = dataset[unit.row], bool(dataset.is_speech[unit.row])
         draw = random.Random(ids.derive_seed("example", self._seed, epoch, row.dialogue_id, unit.speaker, unit.chunk))
-        n_most = (compute_longest_told if is_speech else compute_longest_joined)(row.n_frames, config.max_columns)
+        n_most = (compute_longest_speech if is_speech else compute_longest_joined)(row.n_frames, config.max_columns)
         n_chunks = len(cut_chunks(row.n_frames + 2, config.max_columns))
         draft = _Draft(get_sides(row, unit.speaker), n_most, n_chunks, config.max_columns)
         if config.feed.is_silent:
@@ -189,9 +189,9 @@ class ExampleMaker:
         return draft, (append_silence(draft.sides, n_behind) if n_behind else None) or draft.sides
 
     def make_validation_example(self, unit: Unit) -> ValidationExample:
-        """Makes a validation example, unaugmented, with the oracle of the split's next item that has another answer.
+        """Makes a validation example, unaugmented; its wrong oracle is that of another row of the split.
 
-        The oracle of a speech row comes right before it, and the wrong one is that of the next speech row.
+        `_find_other_item` chooses that row. The oracle of a speech row is its own words, and comes right before it.
         """
         sides = self._make_validation_sides(unit, unit.row)
         stranger = self._find_other_item(unit)
@@ -230,7 +230,10 @@ class ExampleMaker:
             draft.take("corrected", (change(draft.sides, draft.fed, each, draw) for each in seconds))
 
     def _add_oracle(self, draft: _Draft, draw: random.Random) -> None:
-        """Puts an oracle with its words before a speech row; its tokens may come with gaps."""
+        """Puts an oracle with its words before a speech row; its tokens may come with gaps.
+
+        Nothing is changed if the row has no words or no silence, or would become too long.
+        """
         (first, last), lag = TOLD_FRAMES[0], draw.randint(*TOLD_FRAMES[1])
         frame = draw.randint(first, last)
         if not draft.take("told", [prepend_oracle(draft.sides, frame, frame + lag)]):
@@ -247,11 +250,11 @@ class ExampleMaker:
         draft.sides, draft.fed = late  # never longer than planned
 
     def _draw_substituted(self, sides: Sides, n_spare: int, draw: random.Random) -> Iterator[Sides | None]:
-        """Yields at most one candidate: the dialogue with its answer in other words; the caller draws whether to ask.
+        """Yields at most one candidate: the dialogue with its answer in other words.
 
-        The words are those of a speech row, whose answer may be up to `n_spare` frames longer, or, if no source has
-        such rows, other pieces. Yields nothing if there are neither. The candidate is None if the dialogue is not
-        suitable or no row is short enough.
+        The words are those of a speech row, by which the dialogue may become up to `n_spare` frames longer, or, if no
+        dataset has such rows, random pieces. Yields nothing if there are no `pieces` either. The candidate is None if
+        the dialogue is not suitable or no row is short enough.
         """
         if self._speech.has_answers:
             yield self._draw_utterance(sides, n_spare, draw)

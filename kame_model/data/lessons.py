@@ -91,9 +91,11 @@ class CopySource:
 
     @property
     def _hardness(self) -> float:
+        """Difficulty of the current lesson: 0 in the first to 1 in the last."""
         return self._lesson / (self._config.lessons - 1) if self._config.lessons > 1 else 1.0
 
     def _make_batch(self, number: int, asks: bool) -> MicroBatch:
+        """Makes a micro-batch of the current lesson; with `asks`, one to be made again with the model's guesses."""
         seed = ids.derive_seed("copy", self._seed, number)
         make = partial(_make_batch, self._pieces, self._config, self._hardness, seed, self._multiple)
         return MicroBatch(number, make(), [], "copying", with_guesses=make if asks else None)

@@ -96,7 +96,7 @@ class Source(Protocol):
 
 
 def get_kind_at(step: int, shares: SharesConfig) -> Kind:
-    """Returns the kind of a step; each kind is spread evenly over the steps, and a rarer kind is never the first."""
+    """Returns the kind of a step: each is spread evenly over the steps; step 0 has the first of `KINDS` in use."""
     kinds = list(KINDS)
     while len(kinds) > 1:
         weights = [float(getattr(shares, kind)) for kind in kinds]
@@ -217,7 +217,10 @@ class RowSource:
         self._coming: Iterator[MicroBatch] | None = None
 
     def load_batches(self, step: int) -> list[MicroBatch]:
-        """See `Source`; `step` is used only in the first call after the start or after a state was restored."""
+        """See `Source`; the first call, and that after a state was restored, uses `step` and starts the workers.
+
+        Later calls ignore `step`.
+        """
         if self._coming is None:
             self._coming = self._start_loading(step)
         batches = [next(self._coming) for _ in range(self._accumulation // self._share.world)]

@@ -43,7 +43,7 @@ class FedEvent(NamedTuple):
     tokens: Sequence[int]
 
     def is_as_recorded(self, oracle: OracleTokens) -> bool:
-        """Returns whether it arrives no later than in the given stream, from which it is, and without gaps."""
+        """Returns whether it arrives no later than in `oracle`, the stream that it is from, and without gaps."""
         return self.frame <= oracle.frame[self.event] and PADDING_ID not in self.tokens
 
     def find_token_positions(self) -> list[int]:

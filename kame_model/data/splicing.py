@@ -77,7 +77,7 @@ def find_run(oracle: OracleTokens, event: int) -> slice:
     return slice(int(before[-1]) + 1 if len(before) else 0, int(after[0]) + 1 if len(after) else len(oracle))
 
 
-def has_been_asked(sides: Sides, event: int, until: int) -> bool:
+def is_user_silent(sides: Sides, event: int, until: int) -> bool:
     """Returns whether the user says nothing after the frame of an event up to and including the frame `until`.
 
     The event is usually at the end of the question.
@@ -85,7 +85,7 @@ def has_been_asked(sides: Sides, event: int, until: int) -> bool:
     return is_silent(sides.other.text[int(sides.own.oracle.frame[event]) + 1 : until + 1])
 
 
-def find_told_frames(own: SpeakerTokens, event: int) -> NDArray[np.int64] | None:
+def find_said_frames(own: SpeakerTokens, event: int) -> NDArray[np.int64] | None:
     """Returns the frames of the text that say an event's tokens, as far as they are said (an answer may be cut off).
 
     None if the first `N_SURE_TOKENS` tokens are not in the text after the event, or the event has no tokens.

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from kame_model.data.augment_timing import ANSWER_LAG_FRAMES, NOTICE_FRAMES, FedDialogue, correct_answer, delay_answers
 from kame_model.data.oracle_feed import insert_gaps
-from kame_model.data.splicing import find_told_frames
+from kame_model.data.splicing import find_said_frames
 from tests.support.known import known
 from tests.support.pictures import clip, dialogue, fed_at, picture, sound, words
 
@@ -36,7 +36,7 @@ def told_in_time(found: FedDialogue) -> bool:
     """Whether each token of the answer is fed at the position at which it is to be said, or before."""
     last = found.sides.own.oracle.skip_forbid.nonzero()[0][-1]
     told = next(each for each in found.fed if each.event == last)
-    frames = known(find_told_frames(found.sides.own, int(last)))
+    frames = known(find_said_frames(found.sides.own, int(last)))
     return all(at <= frame for at, frame in zip(told.find_token_positions(), frames, strict=False))
 
 
