@@ -74,7 +74,7 @@ def build_meta_model(config: TrainConfig, text_card: int, layout: CodeLayout) ->
 
 
 def count_stage(config: TrainConfig, text_card: int, layout: CodeLayout) -> tuple[FrontEnd, PassCounts]:
-    """Builds a stage's front-end on the meta device, and counts its pass, once for all devices and equal shapes."""
+    """Builds a stage's front-end on the meta device, and counts its pass; counts are cached for later equal shapes."""
     model, with_audio = build_meta_model(config, text_card, layout), _has_audio(config)
     shape = (config.model, config.lora, config.shares.has_sound, with_audio, text_card, layout)
     if shape not in _COUNTED:

@@ -63,6 +63,6 @@ def _read_record(store: Store) -> dict[str, Any]:
 
 
 def _compute_identity(readers: Sequence[DatasetReader], config: CodecLearnConfig) -> str:
-    """Returns a digest of the settings and of the datasets' audio; oracles and rejects do not change it."""
+    """Returns a digest of the settings and of the datasets' audio; oracles, rejects and flags do not change it."""
     sound = [list_contents(each.manifest.select_kind(DATA)) for each in readers]
     return ids.digest("codec learning", _RECIPE, config.model_dump(mode="json"), sound)

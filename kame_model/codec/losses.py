@@ -32,7 +32,7 @@ class Distance:
 def compute_spectral_distance(made: Tensor, true: Tensor) -> Distance:
     """Returns the spectral distance of audio [B, n_samples] at 24 kHz, as means over all resolutions.
 
-    Spectral convergence is relative to `true`.
+    Spectral convergence is relative to `true`. Both must have more samples than half the longest window.
     """
     parts = [_compute_distance_at(made, true, n_window, n_mels) for n_window, n_mels in RESOLUTIONS]
     convergence, log_magnitude, log_mel = (torch.stack(part).mean() for part in zip(*parts, strict=True))

@@ -218,7 +218,7 @@ class _Training:
         return torch.as_tensor(x.transpose(1, 2)[:, 1:].reshape(len(x), -1, 2, self._n_phones))
 
     def _compute_loss(self, batch: _Frames) -> tuple[Tensor, Tensor, Tensor | None]:
-        """Returns the loss, the points of the encoder [B, n, dim], and their codes, if there is a codebook yet."""
+        """Returns the loss, the points of the encoder [B, n, dim], and their codes; None: there is no codebook yet."""
         points = self._encode(batch, noise=0.1)
         codes, entries, commitment = None, points, torch.zeros(())
         if self._n_done >= _N_FREE:
@@ -282,6 +282,6 @@ class _Training:
 
 
 def _cluster(points: NDArray[np.float32], n: int, seed: int) -> Tensor:
-    """Returns `n` means of points, [n_points, d], by k-means that starts at some of them."""
+    """Returns `n` means of points, [n_points, d] with n_points >= n, by k-means that starts at some of them."""
     start = np.random.default_rng(seed).choice(points, n, replace=False).astype(np.float64)
     return torch.from_numpy(refine_means(points.astype(np.float64), start, _N_CLUSTERINGS)).float()

@@ -54,7 +54,7 @@ def draw_voices(readers: Sequence[DatasetReader], config: CodecLearnConfig) -> I
 
 
 def read_held_out(readers: Sequence[DatasetReader], limit: int) -> list[AudioDialogue]:
-    """Returns up to `limit` validation dialogues that are not flagged, spread evenly over the datasets."""
+    """Returns up to `limit` validation dialogues that are not flagged, in order, spread evenly over the datasets."""
     n_rows = sum(_count_unflagged(reader, "validation") for reader in readers)
     wanted = set(np.linspace(0, n_rows - 1, min(limit, n_rows)).round().astype(int).tolist()) if n_rows else set()
     return [row for index, row in enumerate(_read_rows(readers, "validation")) if index in wanted]

@@ -67,7 +67,7 @@ def claim_folder(out: str, name: str, by: Config, wait_s: float = 0.0) -> Iterat
 
     Raises:
         ConfigError: the folder holds something else, or rows made with other settings.
-        StoreError: another run has locked the folder, or it cannot be written.
+        StoreError: another run has locked the folder, it cannot be written, or its recorded settings are damaged.
     """
     store = Store(out)
     folder = Path(store.root)

@@ -126,6 +126,7 @@ def read_manifest(store: Store) -> TokenManifest:
 
     Raises:
         DatasetError: there is none, it is damaged, or it has another version.
+        StoreError: the file cannot be read.
     """
     if not store.exists(MANIFEST):
         raise DatasetError(f"{store.root} holds no token rows: {MANIFEST} is missing.", "Make them with `kame encode`.")

@@ -59,9 +59,10 @@ class SpeakerTokens:
     answer_mask: NDArray[np.bool_]
 
     def find_answering_event(self) -> int | None:
-        """Returns the index of the last event with a complete question before the answer's words.
+        """Returns the index of the last event before the answer's first word with a whole turn of the user heard.
 
-        Greetings and follow-ups have such events too. None if there is none, or if no words are marked as the answer.
+        Turns before the question, such as a greeting, have such events too. None if there is no such event, or no words
+        are marked as the answer.
         """
         answer = np.flatnonzero(self.answer_mask)
         heard = self.oracle.ratio >= 1

@@ -61,7 +61,7 @@ def encode_dataset(
 ) -> TokenManifest:
     """Encodes everything that is not encoded yet, in this process or its worker processes, and writes the manifest.
 
-    Flagged dialogues have no rows. Files that the manifest does not list are removed.
+    Flagged dialogues have no rows. Files of codes and rows that the new manifest does not list are removed.
 
     Args:
         config: the dataset, its codec and tokenizer, and the folder of token rows.
@@ -72,7 +72,8 @@ def encode_dataset(
         ConfigError: the codec is unknown, or `out` holds something else or was made with another codec or tokenizer.
         DatasetError: there is no dataset, or it has no oracles of that version.
         BackendError: the codec, the tokenizer or a bucket cannot be used, or a worker process was killed.
-        DamagedShard: some shards, each named, cannot be encoded; the files of all others are complete and reused.
+        DamagedShard: some shards, each named, cannot be encoded. The files of all others are complete, and the next run
+            reuses them; the manifest is not written, and nothing is removed.
         StoreError: another run is writing to `out`, or it cannot be written.
     """
     reader = DatasetReader(config.dataset, config.oracle_version)
@@ -128,6 +129,7 @@ class _ShardEncoder:
 
         Raises:
             DamagedShard: the shard or its oracles cannot be read.
+            BackendError: the codec fails, or a worker process was killed.
             StoreError: the folder cannot be written.
         """
         codes_print = compute_fingerprint("codes", CODES_VERSION, {"codec": self.codec_digest}, [entry.sha256])
@@ -194,7 +196,7 @@ class _ShardEncoder:
         return write_record(self.store, write_rows(self.store, path, rows, codes_rows), len(rows), counts)
 
     def _read_dialogues(self, entry: ShardEntry) -> Iterator[tuple[AudioDialogue, OracleRow | None]]:
-        """Yields the dialogues of a shard, each with its oracles; raises a DamagedShard if they cannot be read."""
+        """Yields the dialogues of a shard with their oracles or None; raises a DamagedShard if they cannot be read."""
         try:
             yield from self.reader.rows(entry)
         except StoreError as error:
@@ -209,7 +211,7 @@ class _ShardEncoder:
 
 
 def _read_licences(reader: DatasetReader) -> dict[str, str | None] | None:
-    """Reads the licences of the rows' sources; None if a file of the dataset no longer exists."""
+    """Reads the licences of the rows' sources; None if a file of the dataset cannot be read."""
     try:
         return collect_dataset_licences(reader)
     except StoreError:

@@ -152,7 +152,7 @@ class Encoders(WorkerPool):
         self._codec = codec
 
     def encode(self, windows: Iterable[Sequence[Sound]]) -> Iterator[Encoded]:
-        """Yields the codes of each window in order; at most twice as many windows as processes are in memory.
+        """Yields the codes of each window in order; about twice as many windows as processes are in memory.
 
         Raises:
             DamagedShard: the stored audio is not as the format requires.

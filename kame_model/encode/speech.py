@@ -66,7 +66,7 @@ class SpeechFacts(Config):
 
 
 def get_part_path(number: int) -> str:
-    """Returns the path of a part; its rejects have the same name in their folder."""
+    """Returns the path of a part in its folder of token rows; its rejects have the same name in `rejects/`."""
     return f"parts/{number:05d}.parquet"
 
 
@@ -142,7 +142,7 @@ def compact_parts(
 
     Args:
         before_s: silence before each utterance in its audio, seconds.
-        licences: licences of the sentences and the voice, by part.
+        licences: licences of the sentences and the voice, by name.
 
     Raises:
         StoreError: a part is damaged, or a file cannot be written.

@@ -25,7 +25,7 @@ class TokenDataset:
 
     Raises:
         DatasetError: it holds no token rows, or rows of another version.
-        StoreError: a file is missing or truncated.
+        StoreError: a file is missing or has another size; checksums are not verified.
 
     Attributes:
         fingerprint: hash of the content of all rows.
