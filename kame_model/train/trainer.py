@@ -231,7 +231,10 @@ class Trainer:
         self._record_step({"loss": loss, "learning_rate": rate, "gradient_norm": norm}, sums, batches)
 
     def _compute_gradients(self, batches: list[MicroBatch]) -> tuple[torch.Tensor, torch.Tensor, int]:
-        """Computes the gradients of a step's micro-batches; returns their losses, summed tallies and frames."""
+        """Adds the gradients of a step's micro-batches to the weights' gradients.
+
+        Returns the loss of each, the sum of their tallies on the CPU, and the number of frames that are not padding.
+        """
         model, forward, config = self._parts.model, self._parts.forward, self._config
         device = self._processes.device
         losses = torch.zeros(len(batches), device=device)
