@@ -92,7 +92,9 @@ def delay_answers(
         frames = find_said_frames(own, event)
         if frames is None:
             continue
-        late = np.asarray(coming[event].find_token_positions()[: len(frames)]) - frames
+        told = coming[event].find_token_positions()
+        frames = frames[: len(told)]  # a withdrawn guess, or a hint, may be shorter than what is said
+        late = np.asarray(told[: len(frames)]) - frames
         if late.max() <= 0:
             continue
         late += draw.randint(*ANSWER_LAG_FRAMES)

@@ -71,6 +71,18 @@ def test_an_oracle_in_time_changes_nothing() -> None:
         assert found.fed == fed
 
 
+def test_an_answer_to_an_unfinished_question_waits_for_what_is_fed_of_it() -> None:
+    """The rest of the guess was withdrawn, so that no token of it arrives."""
+    oracle = replace(ONE.own.oracle, ratio=np.array([0.5, 0.8], np.float32))
+    sides = ONE._replace(own=replace(ONE.own, oracle=oracle))
+    found = delay_answers(sides, [fed_at(24, "abc", 1)], 30, random.Random(1))
+    assert picture(*found) == drawn(
+        "......QQQQQQ..................................",
+        "...................ll........abcde.f..t.......",
+        ".........................|abc.................",
+    )
+
+
 def test_what_does_not_fit_makes_the_back_end_quicker() -> None:
     found = delay_answers(ONE, [fed_at(27, "xy", 0), fed_at(31, "abcdef", 1)], 5, random.Random(1))
     assert found.sides.n_frames == ONE.n_frames + 5
