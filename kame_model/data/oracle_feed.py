@@ -71,8 +71,10 @@ def draw_fed_events(oracle: OracleTokens, config: OracleFeedConfig, step: int, d
     ]
     shift = draw_shift(config, draw)
     fed = [each._replace(frame=each.frame + shift) for each in events if len(each.tokens) and each.frame + shift >= 0]
-    fed = apply_guesses(oracle, fed, config.guesses)
-    return add_slow_gaps(fed, draw) if draw.random() < config.slow_share else fed
+    fed = [each for each in fed if apply_guesses(oracle, [each], config.guesses)]  # no gaps are drawn for the others
+    if draw.random() < config.slow_share:
+        fed = add_slow_gaps(fed, draw)
+    return apply_guesses(oracle, fed, config.guesses)
 
 
 def apply_guesses(oracle: OracleTokens, fed: Sequence[FedEvent], guesses: Guesses) -> list[FedEvent]:

@@ -46,6 +46,17 @@ def test_withdrawn_guesses_are_fed_until_the_turn_has_ended() -> None:
     assert fed(guesses="withdraw", **late) == [(19, [10]), (25, [20]), (31, [40])]
 
 
+@pytest.mark.parametrize("slow_share", [0.0, 1.0])
+@pytest.mark.parametrize("seed", range(4))
+def test_no_token_of_a_withdrawn_guess_is_fed_after_the_turn_has_ended(slow_share: float, seed: int) -> None:
+    guess = list(range(10, 40))
+    oracle = OracleTokens.pack([0, 20], [0.5, 1.0], [0, 5], [False, True], [guess, guess], [[], []])
+    feeding = config(guesses="withdraw", slow_share=slow_share)
+    events = oracle_feed.draw_fed_events(oracle, feeding, 0, random.Random(seed))
+    assert 20 < events[0].find_token_positions()[-1] <= 20 + TURN_END_FRAMES
+    assert [each for each in events[1].tokens if each != PADDING_ID] == guess
+
+
 @given(seed=st.integers(0, 2**32))
 def test_training_never_feeds_a_held_guess_whatever_is_drawn(seed: int) -> None:
     feeding = config(guesses="hold", skip_max=0.7, shift_probability=1.0, jitter_frames=3)
