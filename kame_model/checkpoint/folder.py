@@ -139,10 +139,10 @@ def read_contents(place: Place) -> Contents:
     """
     path = place.find_file(KAME_RELEASE_CONFIG) or place.find_file(CONFIG)
     config = _make_kwargs_7b() if path is None else _read_config(path)
-    weights = place.require_file(config.get("moshi_name", loaders.MOSHI_NAME))
-    facts = None if (found := place.find_file(FACTS)) is None else read_kame_json(found)
     if config.get("lora") or config.get("lora_name"):
         raise ConfigError(f"{place.name} holds LoRA adapters that are not merged.", "Merge them with moshi first.")
+    weights = place.require_file(config.get("moshi_name", loaders.MOSHI_NAME))
+    facts = None if (found := place.find_file(FACTS)) is None else read_kame_json(found)
     kwargs = {key: value for key, value in config.items() if not key.endswith("_name") and key not in _NOT_LM}
     kwargs.pop("lora", None)
     codec, tokenizer = _STOCK_NAMES if facts is None else (CODEC_WEIGHTS, TOKENIZER)

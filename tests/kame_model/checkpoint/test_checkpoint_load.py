@@ -173,6 +173,19 @@ def test_a_configuration_that_its_tensors_do_not_have_is_told(
         load_checkpoint(out)
 
 
+def test_adapters_on_the_hub_are_refused_before_their_weights_are_downloaded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def download(repo_id: str, filename: str, *, revision: str | None = None) -> str:
+        assert filename == "moshi_lm_kwargs.json", f"{filename} was downloaded too"
+        return str(tmp_path / filename)
+
+    (tmp_path / "moshi_lm_kwargs.json").write_text('{"lora": true}')
+    monkeypatch.setattr("huggingface_hub.hf_hub_download", download)
+    with pytest.raises(ConfigError, match="adapters that are not merged"):
+        load_checkpoint("somebody/adapters")
+
+
 def test_a_place_that_is_none(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"model\.safetensors is missing"):
         load_checkpoint(tmp_path)
