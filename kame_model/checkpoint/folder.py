@@ -163,7 +163,9 @@ def _make_kwargs_7b() -> dict[str, Any]:
 
 def _read_config(path: Path) -> dict[str, Any]:
     with translate_read_errors(path):
-        config: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        config: Any = json.loads(path.read_text(encoding="utf-8"))
+        if not isinstance(config, dict):
+            raise ValueError("it is not a JSON object")
     return config
 
 

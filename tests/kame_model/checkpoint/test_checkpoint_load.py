@@ -173,6 +173,12 @@ def test_a_configuration_that_its_tensors_do_not_have_is_told(
         load_checkpoint(out)
 
 
+def test_a_configuration_that_is_no_object_is_told(tmp_path: Path) -> None:
+    (exported(tmp_path / "out") / "config.json").write_text("[]")
+    with pytest.raises(StoreError, match=r"config\.json cannot be read: it is not a JSON object"):
+        load_checkpoint(tmp_path / "out")
+
+
 def test_adapters_on_the_hub_are_refused_before_their_weights_are_downloaded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
