@@ -58,7 +58,7 @@ class Place(NamedTuple):
         """
         if name.startswith(HUB_PREFIX):
             owner, repository, file = [*name.removeprefix(HUB_PREFIX).split("/", 2), "", ""][:3]
-            return _fetch(f"{owner}/{repository}", file)
+            return _fetch(f"{owner}/{repository}", file, named_by=self.name)
         if self.folder is not None:
             return self.folder / name if (self.folder / name).is_file() else None
         return _fetch(self.name, name)
@@ -169,8 +169,11 @@ def _read_config(path: Path) -> dict[str, Any]:
     return config
 
 
-def _fetch(repository: str, name: str) -> Path | None:
+def _fetch(repository: str, name: str, named_by: str | None = None) -> Path | None:
     """Downloads a file of `owner/name[@revision]` and returns its path; None if the repository has no such file.
+
+    Args:
+        named_by: the checkpoint whose configuration names the file; None: the repository is the checkpoint itself.
 
     Raises:
         BackendError: the download fails, also because there is no such repository.
@@ -184,7 +187,13 @@ def _fetch(repository: str, name: str) -> Path | None:
     except RemoteEntryNotFoundError:
         return None
     except Exception as error:  # the Hub's clients raise errors of many libraries
+        what = f"Cannot download {name} of {repository} from the Hub ({type(error).__name__}), "
+        if named_by is None:
+            raise BackendError(
+                f"{what}and no such folder exists.",
+                "Check the name and the network, or download the repository and use its folder.",
+            ) from error
         raise BackendError(
-            f"Cannot download {name} of {repository} from the Hub ({type(error).__name__}), and no such folder exists.",
-            "Check the name and the network, or download the repository and use its folder.",
+            f"{what}which the configuration of {named_by} names.",
+            "Check that name and the network, or put the file into the checkpoint's folder and name it there.",
         ) from error

@@ -199,6 +199,11 @@ def test_a_place_that_is_none(tmp_path: Path) -> None:
         load_checkpoint(tmp_path / "not" / "there")
 
 
-def test_the_hub_out_of_reach_is_said_plainly() -> None:
-    with pytest.raises(BackendError, match=r"Cannot download moshi_lm_kwargs\.json of nobody/nothing"):
+def test_the_hub_out_of_reach_is_said_plainly(tmp_path: Path) -> None:
+    with pytest.raises(BackendError, match=r"moshi_lm_kwargs\.json of nobody/nothing .* no such folder exists"):
         load_checkpoint("nobody/nothing")
+    out = exported(tmp_path / "out")
+    config = json.loads((out / "config.json").read_text())
+    (out / "config.json").write_text(json.dumps(config | {"moshi_name": "hf://nobody/nothing/weights.safetensors"}))
+    with pytest.raises(BackendError, match=r"weights\.safetensors of nobody/nothing .* configuration of .*out names"):
+        load_checkpoint(out)
