@@ -377,7 +377,7 @@ def _lock_folder(folder: Path, processes: Processes) -> Iterator[None]:
 
     Raises:
         ConfigError: another training has locked it.
-        StoreError: it cannot be created.
+        StoreError: it cannot be created or written.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -391,6 +391,10 @@ def _lock_folder(folder: Path, processes: Processes) -> Iterator[None]:
         lock.acquire()
     except filelock.Timeout as error:
         raise ConfigError(f"Another training runs in {folder}.", "Wait for it, or choose another --out.") from error
+    except OSError as error:
+        raise StoreError(
+            f"Cannot write {folder}: {error.strerror or error}.", "Check its permissions, or choose another --out."
+        ) from error
     try:
         yield
     finally:

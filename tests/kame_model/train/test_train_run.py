@@ -198,6 +198,12 @@ def test_two_runs_in_one_folder_are_refused(rows: Path, tmp_path: Path) -> None:
     assert train(config, Second()).is_done
 
 
+def test_a_folder_that_cannot_be_written_is_told(rows: Path, tmp_path: Path) -> None:
+    (tmp_path / "run" / ".lock").mkdir(parents=True)  # no file can be made of this name, as without permission
+    with pytest.raises(StoreError, match=r"Cannot write .*run: .*choose another --out"):
+        train(tiny_run(tmp_path / "run", rows))
+
+
 def test_a_step_is_the_same_however_many_processes_there_are(rows: Path, tmp_path: Path) -> None:
     open_ = tiny_run(tmp_path / "run", rows, max_steps=1, optim={"accumulation": None})
     assert fill_config(open_, 1).optim.accumulation == 1
