@@ -36,12 +36,16 @@ class TensorBoard:
     Args:
         folder: folder of the run.
         step: number of steps done; what a killed run wrote for later ones is not shown.
+
+    Raises:
+        StoreError: its files cannot be written.
     """
 
     def __init__(self, folder: Path, step: int) -> None:
         from torch.utils.tensorboard import SummaryWriter
 
-        self._writer = SummaryWriter(str(folder / TENSORBOARD), purge_step=step + 1)
+        with Store(str(folder)).translate_errors(TENSORBOARD, "write"):
+            self._writer = SummaryWriter(str(folder / TENSORBOARD), purge_step=step + 1)
 
     def write(self, step: int, numbers: Mapping[str, float]) -> None:
         """See `Curves`.
@@ -135,8 +139,7 @@ def open_curves(config: TrainConfig, folder: Path, step: int) -> list[Curves]:
 
     Raises:
         ConfigError: see `WeightsAndBiases`.
-        StoreError: the file with the id at Weights & Biases cannot be read or written.
-        OSError: the files of TensorBoard cannot be written.
+        StoreError: TensorBoard's files, or the file with the id at Weights & Biases, cannot be read or written.
     """
     curves: list[Curves] = []
     with ExitStack() as opened:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from data_schemas.errors import StoreError
 from kame_model.train.curves import TensorBoard
 from kame_model.train.logs import METRICS, N_COUNTS, MetricsLog, SpikeWatch, Window, read_metrics
 
@@ -52,3 +53,9 @@ def test_tensorboard_has_the_numbers_too(tmp_path: Path) -> None:
     log.close()
     events = EventAccumulator(str(tmp_path / "tensorboard")).Reload()
     assert [(each.step, each.value) for each in events.Scalars("evaluation/right/loss")] == [(7, 2.5)]
+
+
+def test_a_file_in_the_place_of_tensorboards_folder_is_told(tmp_path: Path) -> None:
+    (tmp_path / "tensorboard").write_text("not a folder")
+    with pytest.raises(StoreError, match=r"Cannot write .*tensorboard: File exists"):
+        TensorBoard(tmp_path, 0)
