@@ -179,7 +179,8 @@ def export_once(
     """Exports a run's best weights into a folder of checkpoints unless that was done before; returns the export's name.
 
     An export of the same checkpoint of the run is not made again, even if its codec, sampling or voice is another. If
-    an export of another training or another step already has the name, the run's identity is appended to it.
+    anything else has the name already (an export of another training or step, or what cannot be read as an export), the
+    run's identity is appended to it.
 
     Args:
         folder: the folder of checkpoints; it is created if necessary.
@@ -196,11 +197,11 @@ def export_once(
         if not (there / each).exists():
             export_run(run, there / each, codec, tokenizer, sampling=sampling, voice=voice)
             return each
-        if _remove_licences(read_kame_json(there / each / FACTS).training) == _remove_licences(training):
+        if _is_export_of(training, there / each):
             return each
     raise ConfigError(
-        f"{folder} already holds exports of other trainings as {name} and under that name with this run's identity.",
-        "Move them elsewhere, or choose another folder with --checkpoints.",
+        f"{folder} already holds something else as {name} and under that name with this run's identity.",
+        "Move both elsewhere, or choose another folder with --checkpoints.",
     )
 
 
@@ -415,6 +416,15 @@ def _make_training_facts(facts: RunFacts, saved: SavedCheckpoint) -> TrainingFac
         },
         figures_step=state.get("evaluation_step"),
     )
+
+
+def _is_export_of(training: TrainingFacts, folder: Path) -> bool:
+    """Returns whether a folder is a readable export of this training."""
+    try:
+        there = read_kame_json(folder / FACTS).training
+    except StoreError:
+        return False
+    return _remove_licences(there) == _remove_licences(training)
 
 
 def _remove_licences(training: TrainingFacts) -> TrainingFacts:

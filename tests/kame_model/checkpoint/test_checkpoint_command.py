@@ -11,9 +11,11 @@ from typer.testing import CliRunner
 
 from data_schemas.config.serving import ServeConfig
 from data_schemas.config.training import DataConfig, DatasetMixConfig, SharesConfig, TrainConfig
+from data_schemas.errors import ConfigError
 from flows.cli import serve
 from flows.cli.app import app as kame
 from flows.cli.checkpoint import app
+from kame_model.checkpoint.export import export_once
 from kame_model.checkpoint.load import load_checkpoint
 from kame_model.checkpoint.summary import summarise
 from kame_model.model.front_end import FrontEnd, build_front_end
@@ -90,6 +92,20 @@ def test_a_run_becomes_a_folder_and_is_told(tmp_path: Path) -> None:
     again = cli.invoke(app, typed)
     assert again.exit_code == 2
     assert "already exists" in json.loads(again.stdout)["error"]
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning:torch")
+def test_a_name_that_is_no_export_gets_the_runs_identity(tmp_path: Path) -> None:
+    run, codec, _ = make_run(tmp_path)
+    checkpoints = tmp_path / "checkpoints"
+    options: dict[str, str | int | float | bool] = {"path": str(codec), "n_codebooks": 3}
+    (checkpoints / "mine").mkdir(parents=True)  # an empty folder
+    for _ in range(2):
+        assert export_once(run, checkpoints, "mine", ("mimi", options)) == f"mine-{read_facts(run).identity}"
+    for each in checkpoints.iterdir():
+        (each / "kame.json").write_text("{")
+    with pytest.raises(ConfigError, match="holds something else as mine"):
+        export_once(run, checkpoints, "mine", ("mimi", options))
 
 
 def test_a_codec_that_the_run_does_not_speak_is_refused(tmp_path: Path) -> None:
