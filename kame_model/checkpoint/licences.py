@@ -55,14 +55,15 @@ def _read_row_licences(folder: str, fingerprint: str) -> Licences:
 def _find_weight_licences(place: str) -> Licences:
     """Returns the licences, by part, of what initial weights were made from; None: unknown. Nothing is downloaded."""
     run = find_run(place)
-    if run is not None:
-        return collect_run_licences(read_facts(run.folder))
-    if not Path(place).expanduser().is_dir():  # on the Hub, or deleted: no request, because it may be a local path
+    if run is None and not Path(place).expanduser().is_dir():
+        # on the Hub, or deleted: no request, because it may be a local path
         return {f"{WEIGHTS_OF}{place}": _KYUTAIS if place.startswith(_KYUTAI) else None}
     try:
+        if run is not None:
+            return collect_run_licences(read_facts(run.folder))
         facts = read_contents(find_place(place)).facts
     except KameError:
-        facts = None  # damaged, or no longer a checkpoint
+        facts = None  # damaged, of another version, or no longer a checkpoint
     return {f"{WEIGHTS_OF}{place}": None} if facts is None else dict(_list_training_licences(facts.training))
 
 

@@ -119,6 +119,20 @@ def test_a_codec_that_the_run_does_not_speak_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning:torch")
+def test_licences_of_a_damaged_run_that_weights_came_from_are_unknown(tmp_path: Path) -> None:
+    run, _, _ = make_run(tmp_path)
+    before = tmp_path / "before"
+    (before / "checkpoints").mkdir(parents=True)
+    (before / "config.json").write_text("{")
+    facts = read_facts(run)
+    began = facts.model_copy(update={"config": facts.config.model_copy(update={"init_from": str(before)})})
+    (run / "config.json").write_text(began.model_dump_json())
+    made = CliRunner().invoke(app, ["export", str(run), str(tmp_path / "out"), "--codec", "none", "--json"])
+    assert made.exit_code == 0, made.output
+    assert json.loads(made.stdout)["training"]["licences"]["weights of before"] is None
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning:torch")
 def test_weights_are_written_as_trained_or_as_told(tmp_path: Path) -> None:
     run, _, _ = make_run(tmp_path)
     for dtype, found in (("float32", "F32"), ("bfloat16", "BF16")):
