@@ -90,7 +90,7 @@ def learn_networks(clips: Sequence[Clip], config: NeuralCodecConfig) -> NeuralCo
     The first 5 % of the clips, at least one, are held out, and the trained networks are measured on them.
 
     Raises:
-        DatasetError: the other clips are less than a minute of speech.
+        DatasetError: the other clips are less than a minute of speech, or most of them is silence.
     """
     names = sorted({SILENCE} | {phone.phone for clip in clips for phone in clip.phones})
     frames = [_compute_frames(clip, names) for clip in clips]
@@ -268,15 +268,24 @@ class _Training:
 
         The data is changed in place: the spectral lines among the targets are normalised, and each prosody is replaced
         by its nearest entry.
+
+        Raises:
+            DatasetError: fewer frames have sound than there are prosody entries.
         """
         data, net = self._data, self.net
+        is_heard = data.prosody[:, 1:3].sum(axis=1) > 0  # entry 0 is silence, and stays zero
+        n_heard, n_entries = int(is_heard.sum()), self._config.prosody_card - 1
+        if n_heard < n_entries:
+            raise DatasetError(
+                f"The speech has {n_heard} frames of 80 ms with sound, too few for {n_entries} entries of prosody.",
+                "Give clips with more speech, or set codec_training.prosody_card lower.",
+            )
         lines, is_loud = data.targets[..., :N_LINES], data.defined[..., 0] > 0
         for of, values in (("mel", data.mels.reshape(-1, data.mels.shape[-1])), ("line", lines[is_loud])):
             getattr(net, f"{of}_mean").copy_(torch.from_numpy(values.mean(axis=0)))
             getattr(net, f"{of}_scale").copy_(torch.from_numpy(values.std(axis=0)))
         lines[:] = (lines - net.line_mean.numpy()) / net.line_scale.numpy()
-        is_heard = data.prosody[:, 1:3].sum(axis=1) > 0  # entry 0 is silence, and stays zero
-        net.prosody[1:] = _cluster(data.prosody[is_heard], self._config.prosody_card - 1, self._config.seed)
+        net.prosody[1:] = _cluster(data.prosody[is_heard], n_entries, self._config.seed)
         nearest = torch.cdist(torch.from_numpy(data.prosody), net.prosody).argmin(dim=1)
         data.prosody[:] = net.prosody[nearest].numpy()
 

@@ -72,3 +72,10 @@ def test_silence_does_not_show_how_many_phonemes_are_right(clips: list[Clip]) ->
 def test_too_little_speech_is_told(clips: list[Clip]) -> None:
     with pytest.raises(DatasetError, match="48 s of speech are too little to train a codec"):
         learn_networks(clips[:9], CONFIG)
+
+
+def test_too_few_frames_with_sound_for_the_prosody_are_told(clips: list[Clip]) -> None:
+    pauses = [Clip(np.zeros(24_000 * 61, np.float32), ()), clips[0]]  # the first one is held out
+    pauses.insert(0, pauses[0])
+    with pytest.raises(DatasetError, match=r"has \d+ frames of 80 ms with sound, too few for 127 entries of prosody"):
+        learn_networks(pauses, CONFIG.model_copy(update={"prosody_card": 128}))
