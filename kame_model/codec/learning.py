@@ -25,7 +25,8 @@ _RECIPE = 1
 def learn_codec(readers: Sequence[DatasetReader], config: CodecLearnConfig, out: str) -> dict[str, Any]:
     """Learns codebooks, writes them into a folder, and returns their record.
 
-    If the folder already has these codebooks, only their record is read. Otherwise `codec.json` is written and, last,
+    If the folder already has these codebooks, only their record is read, even if dialogues were flagged since: flags
+    must not stop a training that uses them from being resumed. Otherwise `codec.json` is written and, last,
     `codebooks.safetensors`; an interrupted run starts again.
 
     Raises:
