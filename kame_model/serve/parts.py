@@ -79,8 +79,9 @@ class Parts:
 async def build_parts(config: ServeConfig) -> AsyncIterator[Parts]:
     """Context manager that builds the components of a configuration, and starts embedded servers (llama.cpp).
 
-    Remote endpoints are not contacted: a back-end that is down must not stop the server. The voice is None if
-    text-to-speech does not work and the configuration does not require it.
+    All of them are closed, and the servers stopped, at the end of the block. Remote endpoints are not contacted: a
+    back-end that is down must not stop the server. The voice is None if text-to-speech does not work and the
+    configuration does not require it.
 
     Raises:
         ConfigError: a plug-in, a prompt or a voice is unknown, not installed, or rejects its options; or a remote chat

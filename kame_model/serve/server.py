@@ -99,7 +99,7 @@ class KameServer:
 
     @property
     def n_free(self) -> int:
-        """The number of sessions that can still be opened; 0 before the start."""
+        """The number of slots without a session, even if nobody is admitted now; 0 before the start."""
         return 0 if self._stepper is None else self._stepper.n_free
 
     @property
@@ -119,7 +119,7 @@ class KameServer:
         return self._parts.recordings is not None and self.config.record.enabled
 
     def get_usage(self) -> dict[BackendName, LiveUsage]:
-        """Returns the token usage of each chat model since the start, by the first of its names."""
+        """Returns the usage of each chat model since the start, by the first of its names (see `Parts.usage`)."""
         return self._parts.usage()
 
     @property
@@ -173,7 +173,7 @@ class KameServer:
         return self.admission.find_refusal(address, *self._describe_load(mode or self.config.mode))
 
     def find_unreadiness(self) -> Refused | None:
-        """Returns why callers should use another server now, or None if one more (in the configured mode) is served."""
+        """Returns why callers should use another server now; None: one more, in the configured mode, has real time."""
         return self.admission.find_unreadiness(*self._describe_load(self.config.mode))
 
     async def open_session(
@@ -188,13 +188,15 @@ class KameServer:
     ) -> Session:
         """Opens a session for a new caller.
 
+        An admitted caller's start counts for the limits of the address, even if the session cannot be opened then.
+
         Args:
             address: the caller's address, for the limits per address.
             mode, back_end, model, prompt: in place of the configured ones; see `Session.change`.
             record: the caller has been informed and agrees to be recorded.
 
         Raises:
-            Refused: the caller cannot be admitted now.
+            Refused: the caller cannot be admitted now; the refusal is counted.
             ConfigError: no such mode, back-end, model or prompt; or this server makes no recordings.
             BackendError: the recogniser does not work.
             RuntimeError: the server has not been started.
@@ -319,6 +321,7 @@ class KameServer:
                 self._is_empty.set()
 
     def _end_all(self, reason: str) -> None:
+        """Ends every session at once; their connections are closed in the background."""
         for session in list(self._sessions.values()):
             session.fail(reason)
 
@@ -338,7 +341,7 @@ class KameServer:
                 await slots.remeasure_if_idle(stepper)
 
     def _log_overload(self) -> None:
-        """Once a minute, logs whether audio of callers was dropped in it because the steps were late."""
+        """Once a minute, logs a warning if in that time both callers' audio was dropped and steps were late."""
         now_s, n_dropped, n_late = asyncio.get_running_loop().time(), self.n_dropped["heard"], self.meter.n_late
         then_s, n_dropped_then, n_late_then = self._logged
         if now_s - then_s < _LOG_EVERY_S:
@@ -366,6 +369,7 @@ class KameServer:
 
 
 def _get_trained_delays(checkpoint: Checkpoint | None) -> TrainedDelays | None:
+    """Returns the delays of the back-end in training; None without a checkpoint, or if its facts lack them."""
     facts = None if checkpoint is None else checkpoint.facts
     return None if facts is None else facts.trained_delays
 

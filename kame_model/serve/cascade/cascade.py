@@ -54,7 +54,7 @@ class Cascade:
 
     @property
     def is_answering(self) -> bool:
-        """Whether an answer is requested or written, or a part of it has not been passed to the voice yet."""
+        """Whether an answer is requested, written or synthesised; False once all its audio waits to be played."""
         return self._answering.is_busy
 
     def take_frame(self) -> tuple[Samples, str]:

@@ -61,8 +61,8 @@ def _remove_markup(sentence: str) -> str:
 
 
 def _find_cut(text: str) -> int:
-    """Returns the index at which too long a text is split: after its last comma or the like, else at its last space,
-    else at the limit.
+    """Returns the index at which too long a text is split: in its first `MOST_CHARS` characters, after the last comma
+    or the like, else at the last space, else after all of them.
     """
     head = text[:MOST_CHARS]
     clauses = [match.end() for match in _CLAUSE.finditer(head)]

@@ -97,7 +97,7 @@ class Engine:
         self._texts = [tokenizer.decode_stream() for _ in range(n_slots)]
 
     def __enter__(self) -> Self:
-        """Creates the states of all slots."""
+        """Creates the states of all slots. On a CPU it also sets torch's number of threads to 1, and leaves it so."""
         if self._device.type == "cpu":
             torch.set_num_threads(1)  # a step of one frame is too small for several threads
         with ExitStack() as stack:

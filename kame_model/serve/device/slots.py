@@ -235,10 +235,12 @@ class Slots:
 
     @cached_property
     def _tokenizer(self) -> Tokenizer:
+        """The tokenizer, loaded at the first use."""
         return self._checkpoint.tokenizer()
 
     @cached_property
     def _codec(self) -> Codec:
+        """The codec on the front-end's device, loaded at the first use."""
         return self._checkpoint.codec(str(self._checkpoint.front_end.lm.device))
 
 

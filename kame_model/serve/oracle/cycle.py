@@ -261,7 +261,8 @@ class BackEndCycle:
 
         Raises:
             UnexpectedThought: the answer was a thought; what was queued has been withdrawn.
-            UnusableAnswer, RequestError: as `SpokenStream.finish`, and as the answer's pieces raise.
+            UnusableAnswer, RequestError: as `OracleWriter.write` and `finish`; what is in the queue stays.
+            KameError, TimeoutError: as the answer's pieces raise, except for AnswerCut, which ends the answer.
         """
         writer, is_cut, request.answer = request.writer, False, answer
         try:

@@ -111,7 +111,7 @@ class Requests:
 
         Args:
             oracle: its number or name in events.
-            heard: what the user has said so far.
+            heard: what the user has said so far, to choose the back-end; the messages are the conversation's.
             use: reads the pieces as they arrive, and returns the number of tokens of the answer.
             as_finished: see `Conversation.make_messages`.
 
@@ -167,7 +167,7 @@ def _is_being_cancelled() -> bool:
 
 
 async def read_answer(back_end: BackEnd, messages: list[Message], most_wait_s: float) -> AsyncGenerator[str, None]:
-    """Yields the pieces of an answer. Closing the generator cancels the request.
+    """Yields the pieces of an answer, none of them empty. Closing the generator cancels the request.
 
     An empty piece of `LiveChat.stream` means that the model is thinking. An answer longer than allowed is cut, and a
     warning is logged.
@@ -176,7 +176,7 @@ async def read_answer(back_end: BackEnd, messages: list[Message], most_wait_s: f
         AnswerCut: at the end, if the answer is incomplete.
         UnusableAnswer: the chat model thinks for too long, or wrote nothing but thoughts.
         TimeoutError: nothing arrived for `most_wait_s`.
-        UnexpectedThought, RequestError, BackendError: see `LiveChat.stream`.
+        AnswerRefused, UnexpectedThought, RequestError, BackendError, ConfigError: see the `stream` of the chat model.
     """
     clock, most = asyncio.get_running_loop().time, back_end.max_tokens
     think_until_s, is_thinking = clock() + back_end.max_thought_s, False

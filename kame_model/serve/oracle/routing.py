@@ -205,7 +205,7 @@ class Choice:
 
 
 def load_classifier(place: str) -> Classifier:
-    """Loads the function at `module:function`.
+    """Imports the module of `module:function` and returns the function.
 
     Raises:
         ConfigError: there is none, or `place` has another form.

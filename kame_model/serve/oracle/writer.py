@@ -73,7 +73,7 @@ class OracleWriter:
         """Adds a piece of the answer, of any length; returns the words that entered the queue, none while it is held.
 
         Raises:
-            UnusableAnswer: the answer is a refusal.
+            UnusableAnswer: the answer is a refusal; what is in the queue stays.
         """
         return self._enqueue(self._filter_words(self._spoken.feed(delta)), is_last=False)
 
@@ -208,7 +208,7 @@ class SpokenStream:
             yield self._speak_rest(answer, end)
 
     def _speak_rest(self, answer: str, end: int) -> str | UnusableAnswer:
-        """Returns the rest of the sentence that ends there, or the reason why it is skipped."""
+        """Ends the current sentence at index `end`; returns its rest, or the reason why it is skipped."""
         begun, start = self._sentence, self._start
         self._sentence, self._start = _Sentence(), end
         try:

@@ -34,6 +34,7 @@ class _Turn:
 
     @property
     def text(self) -> str:
+        """Its words with single spaces; of a long turn only the end."""
         return _keep_end(" ".join("".join(self.pieces).split()))
 
     def add(self, piece: str) -> None:
@@ -66,7 +67,7 @@ class Conversation:
 
     @property
     def heard(self) -> str:
-        """The words of the user's turn so far, or of the last one; empty before the first."""
+        """The words of the user's turn so far, or of the last one; of many only the end; empty before the first."""
         return _keep_end(f"{self._earlier} {self._user}".strip())
 
     @property

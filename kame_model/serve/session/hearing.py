@@ -184,10 +184,12 @@ class TurnRecogniser:
         number = self._n_listens
 
         def on_loop(heard: Heard) -> None:
+            """Passes a transcript on, unless its stream has been closed or replaced."""
             if self._stream is not None and number == self._n_listens:
                 self._on_heard(heard)
 
         def on_any_thread(heard: Heard) -> None:
+            """Passes a transcript from the recogniser's thread to the event loop's."""
             with suppress(RuntimeError):  # the loop may just have been closed
                 self._loop.call_soon_threadsafe(on_loop, heard)
 

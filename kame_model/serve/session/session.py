@@ -113,12 +113,12 @@ class Session:
 
     @property
     def is_asking(self) -> bool:
-        """Whether a request to the chat model is in flight, or its answer has not been used completely."""
+        """Whether an answer is requested, is arriving from the chat model, or has not been synthesised yet."""
         return self._answering.is_asking
 
     @property
     def time_s(self) -> float:
-        """The session's own clock: frames stepped, in seconds."""
+        """The session's own clock: frames stepped since the start or the last reset, in seconds."""
         return round_s(self._n_frames * FRAME_S)
 
     @property
@@ -147,7 +147,7 @@ class Session:
             self._stepper.wake()
 
     def report_missed_frames(self, n_frames: int) -> None:
-        """Reports audio of the caller that came too late and was dropped, after silence took its place."""
+        """Emits `dropped` for audio of the caller that came too late, after silence had taken its place."""
         self._emit("dropped", {"direction": "heard", "n_frames": n_frames, "was_silence": True})
 
     def set_turn_taking(self, turns: TurnTaking) -> None:
@@ -274,15 +274,18 @@ class Session:
         self._n_frames += 1
 
     def _on_heard(self, heard: Heard) -> None:
+        """Emits a new transcript and passes it on to be answered; an error ends the session."""
         with end_session_on_fault(self):
             self._emit("heard", {"text": heard.text, "is_final": heard.is_final})
             self._answering.on_heard(heard)
 
     def _on_turn(self, turn: Literal["started", "stopped"]) -> None:
+        """Emits the start or end of the user's turn, and passes it on to what answers it."""
         self._emit("speech_started" if turn == "started" else "speech_stopped", {})
         self._answering.on_turn(turn)
 
     def _on_fault(self, reason: str) -> None:
+        """Emits why speech recognition is interrupted; empty: it works again."""
         self._emit("listening_failed", {"reason": reason})
 
     def _collect_facts(self) -> dict[str, Any]:
@@ -308,7 +311,7 @@ class Session:
         self._observe(self, event)
 
     def _clear(self) -> None:
-        """Discards waiting audio, and cancels answers."""
+        """Discards waiting audio, cancels answers, and clears the history."""
         self._taken = self._unattended = None
         self._inbox.clear()
         self._outbox.clear()

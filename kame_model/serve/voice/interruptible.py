@@ -6,7 +6,7 @@ from typing import Any
 
 
 class InterruptibleWork:
-    """Does some work each time that `start` is called. All methods are called on the event loop's thread.
+    """Does some work when `start` is called, while `run` is running. All methods are called on the event loop's thread.
 
     Args:
         work: one run of it, which is cancelled by `cancel`.
@@ -24,7 +24,7 @@ class InterruptibleWork:
         return self._is_due.is_set() or (doing is not None and not doing.done() and not doing.cancelling())
 
     def start(self) -> None:
-        """Starts it, or queues one more run if it is running."""
+        """Starts it, or, if it is running, queues one more run (at most one, however often this is called)."""
         self._is_due.set()
 
     def cancel(self) -> None:

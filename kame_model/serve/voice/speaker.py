@@ -95,7 +95,7 @@ class Speaker:
         return spoken
 
     def say_now(self, written: str) -> SpokenSentence:
-        """Synthesises a sentence like `say`, but blocks, in the current thread.
+        """Synthesises a sentence like `say`, but blocks, in the current thread, and keeps nothing.
 
         Raises:
             SpeechRefused, BackendError: as `say`.
