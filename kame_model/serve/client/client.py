@@ -79,7 +79,7 @@ class Call:
 
     @property
     def first_message(self) -> bytes:
-        """The message that is sent first; empty: none is."""
+        """The message that is sent first, with a prompt that is too long for the URL; empty: there is none."""
         if self.prompt is None or len(quote(self.prompt)) <= MAX_QUERY_PROMPT_CHARS:
             return b""
         return bytes([Kind.METADATA]) + json.dumps({"prompt": self.prompt}).encode()
@@ -106,6 +106,8 @@ async def talk(
     kept: TalkRecord | None = None,
 ) -> TalkRecord:
     """Calls a server, sends the frames and records what it sends, until frames and audio, or the call, have ended.
+
+    A connection that is lost during the conversation raises nothing: the record's `ended` has the reason.
 
     Args:
         frames: what the caller says, float32[1920] each, yielded in real time.

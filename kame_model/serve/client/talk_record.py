@@ -177,7 +177,7 @@ class TalkRecord:
         return np.stack(sides, axis=1)
 
     def get_lines(self) -> list[tuple[float, str, str]]:
-        """Returns the transcript as (start in s, user or assistant, text); a pause ends a line of the assistant."""
+        """Returns the sorted transcript as (start in s, user or assistant, text); a pause ends an assistant's line."""
         return [(began_s, speaker, text) for began_s, _, speaker, text in self._get_timed_lines()]
 
     def list_oracles_by_line(self) -> list[str]:
@@ -259,7 +259,7 @@ class TalkRecord:
         return dict(counts)
 
     def save(self, folder: Path) -> None:
-        """Writes audio, transcript and events to the files `WAV`, `TRANSCRIPT` and `EVENTS` of a folder.
+        """Writes `conversation.wav`, `transcript.txt` and `events.jsonl` to a folder, in place of earlier ones.
 
         If one of them cannot be written, the files of an earlier conversation stay.
 
@@ -289,5 +289,6 @@ class TalkRecord:
         return wav.getvalue()
 
     def _compute_time_since_start(self, at_s: float) -> float:
+        """Returns the seconds from `start_s` to a time by the caller's clock."""
         assert self.start_s is not None  # nothing arrives from a server before it is ready
         return at_s - self.start_s

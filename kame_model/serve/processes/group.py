@@ -140,7 +140,7 @@ class ProcessGroup:
         self._tasks.append(asyncio.create_task(accept_clients(self._listener, self._assign_caller)))
 
     async def wait_until_broken(self) -> None:
-        """Waits until the parent itself fails, and raises its error."""
+        """Waits until the parent itself fails, and raises its error; after `end`, returns or raises CancelledError."""
         done, _ = await asyncio.wait(self._tasks, return_when=asyncio.FIRST_COMPLETED)
         for task in done:
             task.result()

@@ -93,9 +93,9 @@ class Member:
             yield
 
     async def wait_for_entering_callers(self, app: FastAPI, within_s: float) -> None:
-        """Waits until all connected callers have a session or an answer, but not longer than `within_s` seconds.
+        """Waits until every connection has a web socket or is closed, but not longer than `within_s` seconds.
 
-        They were sent to no other process.
+        A caller that is still connecting has been sent to no other process.
         """
         with suppress(TimeoutError):
             async with asyncio.timeout(within_s):

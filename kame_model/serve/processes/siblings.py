@@ -82,6 +82,7 @@ class AllProcessesMiddleware:
         given: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
         async def receive() -> Message:
+            """Returns the body once, and then that the client has left."""
             return given.pop() if given else {"type": "http.disconnect"}
 
         async def send(message: Message) -> None:

@@ -111,7 +111,7 @@ class AccessControl:
         return self._token is not None
 
     def check(self, connection: HTTPConnection) -> None:
-        """Checks the host name, the page's origin and the token of a connection.
+        """Checks the host name, the page's origin and the token of a connection; wrong tokens count for its address.
 
         Raises:
             Denied: 421 for a host name that is not this server's, 403 for a page of another origin, 401 without a valid

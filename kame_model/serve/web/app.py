@@ -53,7 +53,7 @@ _CODES = {404: "not_found", 405: "method_not_allowed", 413: "too_long"}
 
 
 def create_app(server: KameServer, page: Path | None = None, counts: SharedCounts | None = None) -> FastAPI:
-    """Creates the app of a started server.
+    """Creates the app of a started server, and keeps tokens out of uvicorn's logs from now on.
 
     Args:
         server: has the sessions.

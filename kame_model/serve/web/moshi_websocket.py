@@ -77,6 +77,7 @@ class MoshiSocket(ClientSocket):
             await self._change(body, tells_why=True)
 
     async def _on_drop(self, reason: str) -> None:
+        """Sends why messages are dropped, if the client wants events."""
         if self._wants_events:  # the protocol has no message for it
             await self._send(Kind.ERROR, reason.encode())
 
@@ -119,11 +120,13 @@ class MoshiSocket(ClientSocket):
             await self._send(Kind.ERROR, why.encode())
 
     async def _on_frame(self, frame: SaidFrame) -> None:
+        """Sends a frame's audio as Opus, and then its text, if any."""
         await self._send(Kind.AUDIO, self._writer.append_pcm(frame.samples))
         if frame.text:
             await self._send(Kind.TEXT, frame.text.encode())
 
     async def _on_event(self, event: SessionEvent) -> None:
+        """Sends an event as JSON, if the client wants events."""
         if self._wants_events:
             await self._send(Kind.METADATA, _encode_json(event))
 

@@ -64,7 +64,9 @@ class Allowance:
 
 
 class RateLimiter:
-    """Rate limit for each key (an address, a session), by a token bucket, in constant memory.
+    """Rate limit for each key (an address, a session), by a token bucket.
+
+    The least recently used of more than `MAX_KEYS` keys is forgotten: it has the whole amount again.
 
     Args:
         per_s, most, clock_s: of each `Allowance`.
@@ -132,7 +134,7 @@ class Pacer:
         return self.n_put - self._n_waiting
 
     def put(self, samples: Samples) -> bool:
-        """Adds audio of any length, and drops late audio, the oldest first.
+        """Adds audio of any length, drops late audio, the oldest first, and passes on what the rate allows.
 
         Returns False, and changes nothing, if too much audio waits already.
         """

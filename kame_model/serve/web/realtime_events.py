@@ -167,6 +167,9 @@ class UserTurns:
 
     A recogniser revises the last words, but the protocol's deltas cannot be taken back: only words on which two
     successive transcripts agree are sent (local agreement), the rest with the final text.
+
+    Attributes:
+        wants_transcripts: whether transcripts are sent; set by the caller.
     """
 
     def __init__(self, items: Items) -> None:
@@ -180,7 +183,7 @@ class UserTurns:
         return bool(self._open) and self._open[-1].end_s is None
 
     def reset(self) -> None:
-        """Discards unfinished turns."""
+        """Discards the turns that have not ended or still await their final transcript."""
         self._open.clear()
 
     def start(self, time_s: float) -> list[Event]:
@@ -271,7 +274,7 @@ class FrameState(NamedTuple):
     Attributes:
         is_behind: whether audio sent before the response was requested has not been heard yet.
         is_spoken_to: whether the user speaks.
-        is_asking: whether a request to the chat model is in flight.
+        is_asking: whether an answer is requested, arriving, or not synthesised yet.
         reads_out: whether the answer is read out, and nothing else is said (mode cascade).
     """
 

@@ -125,15 +125,17 @@ class RealtimeSocket(ClientSocket):
             await self._send(lambda: [told])
 
     async def _on_drop(self, reason: str) -> None:
+        """Sends why messages are dropped, as the protocol's error `rate_limit_exceeded`."""
         told = RealtimeError("rate_limit_exceeded", reason).to_event()
         await self._send(lambda: [told])
 
     async def _on_frame(self, frame: SaidFrame) -> None:
-        """Sends the protocol's events for a frame; see `Responses`."""
+        """Sends the protocol's events for a frame (see `Responses`); none if the client has reset it meanwhile."""
         before = self._n_resets
         await self._send(lambda: self._make_frame_events(frame) if self._n_resets == before else [])
 
     async def _on_event(self, event: SessionEvent) -> None:
+        """Sends the protocol's events for an event; none if the client has reset the session meanwhile."""
         before = self._n_resets
         await self._send(lambda: self._convert_event(event) if self._n_resets == before else [])
 
@@ -197,8 +199,8 @@ class RealtimeSocket(ClientSocket):
         return told
 
     def _begin(self) -> list[Event]:
-        """Handles the start of the session, which needs no events; after a reset, ends what was in progress and returns
-        the events for that.
+        """Handles `started`. After a reset it drops waiting audio and unfinished turns, ends the response in progress,
+        and returns the events for that; none at the start of the session.
         """
         is_first, self._has_begun = not self._has_begun, True
         if is_first:
@@ -275,11 +277,12 @@ class RealtimeSocket(ClientSocket):
         return []
 
     def _commit(self, asked: Event) -> list[Event]:
-        """Handles `input_audio_buffer.commit`: ends the turn after all audio sent so far. The protocol's events of a
-        turn follow when it has ended.
+        """Handles `input_audio_buffer.commit`: ends the turn after all audio sent so far. When that has been heard, the
+        protocol's events of a turn follow, or an error if there was no speech.
         """
 
         def on_told(has_ended: bool) -> None:
+            """Keeps an error for the client if no turn has ended."""
             if not has_ended:
                 message = "The audio since the last turn contains no speech."
                 self._late.append(RealtimeError("input_audio_buffer_commit_empty", message).to_event(asked))
