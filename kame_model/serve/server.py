@@ -290,7 +290,7 @@ class KameServer:
         return sum(session.mode != "cascade" for session in self._sessions.values())
 
     def _admit_to_device(self) -> None:
-        """Admits an open session of mode cascade to the device; raises Refused if there is no time for it."""
+        """Checks that the device has time for a session that leaves mode cascade; else raises Refused, counted."""
         now_s = asyncio.get_running_loop().time()
         self.admission.admit_to_device(len(self._sessions) - 1, self._count_on_device() + 1, now_s)
 

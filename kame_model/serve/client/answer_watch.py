@@ -65,7 +65,7 @@ class AnswerWatch:
             self._text_s = at_s
 
     def note(self, at_s: float, event: dict[str, Any]) -> None:
-        """Records an event of the server."""
+        """Records which turn, request or clause an event of the server begins or ends; the event is not kept."""
         kind, data = event.get("kind"), event.get("data", {})
         match kind:
             case "started" | "changed":
@@ -93,7 +93,7 @@ class AnswerWatch:
         return max(self._text_s, self._sound_s) > self._asked_s
 
     def has_ended(self, now_s: float) -> bool:
-        """Returns whether the answer has ended, or none can come."""
+        """Returns whether the answer has ended, or, in mode cascade, none can come because its request failed."""
         if self._is_in_turn or self._request is not None or self._n_clauses or now_s - self._came_s >= STALLED_S:
             return False
         last_s = max(self._text_s, self._told_s)

@@ -66,7 +66,7 @@ class Call:
 
     @property
     def address(self) -> str:
-        """The URL of the web socket.
+        """The URL of the web socket, with the choices of the call in its query.
 
         Raises:
             ConfigError: the URL is not that of a server.

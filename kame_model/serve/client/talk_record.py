@@ -154,7 +154,7 @@ class TalkRecord:
         self.watch.read(self._compute_time_since_start(at_s), piece)
 
     def note(self, at_s: float, event: dict[str, Any]) -> None:
-        """Adds an event of the server that arrived at this time."""
+        """Adds an event of the server that arrived at this time; `ended` also sets why the server ended it."""
         self.events.append({**event, "at_s": round_s(self._compute_time_since_start(at_s))})
         self.watch.note(self._compute_time_since_start(at_s), event)
         if event.get("kind") == "ended":

@@ -32,7 +32,7 @@ class RunInThread(Protocol):
     """Protocol of a function that runs work in the engine's thread; awaiting the call returns the work's result."""
 
     def __call__(self, work: Callable[[], _T], /) -> Awaitable[_T]:
-        """Starts it at once, or when awaited."""
+        """Starts the work at once, or when the result is awaited."""
 
 
 class FrameIn(NamedTuple):

@@ -150,7 +150,7 @@ class FrameMeter:
         return known[most] + growth_s * (n_callers - most)
 
     def _is_hanging(self, now_s: float) -> bool:
-        """Returns whether a step that was due long ago has not ended."""
+        """Returns whether a step that was due more than `_HANGING_S` ago has not ended."""
         return self.due_s is not None and now_s - self.due_s > _HANGING_S
 
     def _compute_typical_s(self, n_callers: int) -> float | None:

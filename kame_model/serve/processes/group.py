@@ -69,7 +69,7 @@ class Place:
 
     @property
     def is_alive(self) -> bool:
-        """Whether there is a process that takes sockets."""
+        """Whether there is a process that takes sockets, which it also does while it drains, to refuse the callers."""
         return self.channel is not None and self.report.phase in ("serving", "draining")
 
     @property

@@ -144,7 +144,7 @@ class Member:
 
 
 async def _cancel_task(task: "asyncio.Task[None]") -> None:
-    """Cancels a task, and waits until it has ended."""
+    """Cancels a task, and waits until it has ended; raises its error if it had failed."""
     task.cancel()
     with suppress(asyncio.CancelledError):
         await task

@@ -67,7 +67,7 @@ class Inbox:
         return (self._max_frames + 1) * FRAME_N_SAMPLES - 1 - len(self._waiting)
 
     def put(self, samples: Samples) -> int:
-        """Adds audio; returns how many frames of older audio were dropped for it."""
+        """Adds audio; returns how many frames were dropped, the oldest first, if necessary also of this audio."""
         clean = np.clip(np.nan_to_num(samples.astype(np.float32, copy=False), posinf=1, neginf=-1), -1, 1)
         waiting = np.concatenate([self._waiting, clean])
         n_frames = len(waiting) // FRAME_N_SAMPLES
@@ -85,7 +85,7 @@ class Inbox:
         return frame
 
     def clear(self) -> None:
-        """Discards what waits."""
+        """Discards the waiting audio, whose frames, with an incomplete one, then count in `n_past`."""
         self.n_past = self.n_begun
         self._waiting = np.zeros(0, np.float32)
 

@@ -93,7 +93,7 @@ class Session:
 
     @property
     def back_end(self) -> BackendName:
-        """The name of the current chat model."""
+        """The name of the session's back-end; the classifier or a route may choose another for a request."""
         return self._answering.choice.own
 
     @property

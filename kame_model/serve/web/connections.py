@@ -135,7 +135,7 @@ class Connection:
         self._stuck_s = None
 
     def end(self) -> None:
-        """Records the end of the connection."""
+        """Records the end of the connection, which releases its place."""
         self._home.forget(self)
 
     def check_time(self) -> None:
@@ -181,7 +181,7 @@ class Connections(Collector):
 
     @property
     def n_before_entry(self) -> int:
-        """The number of connections without a session."""
+        """The number of connections whose web socket has not been accepted, which include all for HTTP alone."""
         return len(self._list_waiting())
 
     @property

@@ -193,7 +193,7 @@ def _add_sessions(routes: APIRouter, manager: ConnectionManager, check: Any) -> 
         responses=_describe_errors(500),
     )
     async def delete(session_id: SessionId) -> Response:
-        """Whoever knows the id of a session was its caller: ids cannot be guessed, and addresses change."""
+        """Deletes a recording for whoever knows its session's id, which cannot be guessed; addresses change."""
         recordings = manager.server.recordings
         try:
             if recordings is None or not await recordings.delete(session_id):

@@ -187,7 +187,7 @@ class UserTurns:
         self._open.clear()
 
     def start(self, time_s: float) -> list[Event]:
-        """Starts a turn of the user, `time_s` after the session began, unless one has begun; returns its events."""
+        """Starts a turn of the user, `time_s` after the session began, or takes the open one; returns its events."""
         turn = self._open[-1] if self.is_speaking else self._begin(time_s)  # its words may have come first
         start_ms = round(time_s * 1000)
         return [make_event("input_audio_buffer.speech_started", audio_start_ms=start_ms, item_id=turn.item_id)]

@@ -130,12 +130,12 @@ class RealtimeSocket(ClientSocket):
         await self._send(lambda: [told])
 
     async def _on_frame(self, frame: SaidFrame) -> None:
-        """Sends the protocol's events for a frame (see `Responses`); none if the client has reset it meanwhile."""
+        """Sends the events for a frame (see `Responses`), unless the client has reset the session meanwhile."""
         before = self._n_resets
         await self._send(lambda: self._make_frame_events(frame) if self._n_resets == before else [])
 
     async def _on_event(self, event: SessionEvent) -> None:
-        """Sends the protocol's events for an event; none if the client has reset the session meanwhile."""
+        """Sends the protocol's events for an event, unless the client has reset the session meanwhile."""
         before = self._n_resets
         await self._send(lambda: self._convert_event(event) if self._n_resets == before else [])
 
@@ -300,7 +300,7 @@ class RealtimeSocket(ClientSocket):
         return [make_event("conversation.item.retrieved", item=dict(self._items.find(asked.get("item_id"))))]
 
     def _create(self, asked: Event) -> list[Event]:
-        """Handles `response.create`; raises a RealtimeError if a response is in progress or cannot be made so."""
+        """Handles `response.create`; raises a RealtimeError if one is in progress or a parameter is not supported."""
         told = self._responses.create(self._settings.check_response(asked.get("response")))
         self._n_before = self._pacer.n_put
         return told

@@ -84,5 +84,5 @@ class Changes(Config):
 
     @classmethod
     def describe(cls) -> str:
-        """Returns a description of the allowed fields."""
+        """Returns a description of the allowed fields, for error messages."""
         return f"a JSON object of {', '.join(cls.model_fields)}"
