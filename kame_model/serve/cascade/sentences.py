@@ -21,6 +21,7 @@ class SentenceSplitter:
     def __init__(self) -> None:
         self._text = ""
         self._is_code = False  # inside a code block, which is not read out
+        self._is_opening = False  # still in the line that opened it, in which it may end anywhere
 
     def add(self, piece: str) -> list[str]:
         """Adds a piece; returns the sentences that it completes, without Markdown and code blocks. An uncertain end
@@ -41,12 +42,21 @@ class SentenceSplitter:
     def _clean_sentence(self, sentence: str) -> str:
         """Returns the spoken part of a sentence, which is empty in a code block.
 
-        A sentence that starts with a fence is not spoken, and begins or ends a code block.
+        A fence at its start begins or ends a code block; a block of one line ends at the next fence in the line. What
+        follows the end is spoken.
         """
-        if sentence.lstrip().startswith(_FENCE):
-            self._is_code = not self._is_code
-            return ""
-        return "" if self._is_code else _remove_markup(sentence)
+        starts_with_fence = sentence.lstrip().startswith(_FENCE)
+        if not self._is_code:
+            if not starts_with_fence:
+                return _remove_markup(sentence)
+            self._is_code = self._is_opening = True
+            sentence, starts_with_fence = sentence.partition(_FENCE)[2], False
+        if starts_with_fence or (self._is_opening and _FENCE in sentence):
+            self._is_code = False
+            # "```python" in a block can only be a fence, also where a model forgot the one before
+            return self._clean_sentence(sentence.partition(_FENCE)[2]) if strip_markdown(sentence) else ""
+        self._is_opening = self._is_opening and not sentence.endswith("\n")
+        return ""
 
     def _find_end(self) -> int | None:
         """Returns the index of the end of the first sentence, or where too long a one is split; None: not yet known."""

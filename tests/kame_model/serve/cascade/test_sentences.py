@@ -31,6 +31,10 @@ def parted(*pieces: str) -> list[str]:
         ("**1.** Boil *Dr.* Doe's water.\n---\n**2.** Wait.", ["1. Boil Dr. Doe's water.", "2. Wait."]),
         ("😊\n**\nIt is 3 * 4.", ["It is 3 * 4."]),
         ("Run this:\n```python\nx = 5. y\n```\nDone. `x` is 5.", ["Run this:", "Done.", "x is 5."]),
+        ("Run this:\n```print(1)```\nThen restart it. Good luck.", ["Run this:", "Then restart it.", "Good luck."]),
+        ("```Go on. Stop.``` It is done.\n```\nno. No.\n``` Then more.", ["It is done.", "Then more."]),
+        ("```sh\necho ```\n```\nDone.", ["Done."]),
+        ("```sh\necho\n```sh\nDone.", ["Done."]),
         ("  \n ", []),
     ],
 )
