@@ -68,7 +68,8 @@ class AllProcessesMiddleware:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answers one request, by this process alone if its path needs no other."""
-        if scope["type"] != "http" or "kame.is_passed_on" in scope or not scope["path"].startswith(_SHARED):
+        is_alone = scope["type"] != "http" or "kame.is_passed_on" in scope or not scope["path"].startswith(_SHARED)
+        if is_alone or scope["method"] == "OPTIONS":  # a browser's preflight request: the same for all processes
             await self._app(scope, receive, send)
             return
         body = await _read_body(receive)

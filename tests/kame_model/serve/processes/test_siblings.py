@@ -174,6 +174,20 @@ async def test_who_may_not_ask_is_refused_where_he_asks(
             assert too_long.status_code == 413
 
 
+async def test_a_browser_may_ask_what_is_allowed_before_it_sends_a_token(
+    checkpoints: list[Checkpoint], tmp_path: Path
+) -> None:
+    page = "https://talk.example"
+    asked = {"origin": page, "access-control-request-method": "GET", "access-control-request-headers": "Authorization"}
+    async with (
+        processes(checkpoints, tmp_path, care={"origins": [page]}) as pair,
+        http_client(pair.apps[0], **asked) as client,
+    ):
+        for path in ("/readyz", "/metrics", "/v1/about", "/v1/sessions/x", "/v1/recordings/x"):
+            answer = await client.options(path)
+            assert (answer.status_code, answer.headers["access-control-allow-origin"]) == (200, page), path
+
+
 async def test_counters_and_histograms_of_several_processes_keep_their_names(tmp_path: Path) -> None:
     counts = SharedCounts(tmp_path / COUNTS, 1)
     text = (
