@@ -225,7 +225,7 @@ class TalkRecord:
             at_s = float(event.get("at_s", event["time_s"]))  # a simulated clock delivers at once, without `at_s`
             if kind == "oracle_asked":
                 found[number] = Oracle(str(data.get("back_end")), float(event["time_s"]), at_s)
-            elif number in found:
+            elif kind in ("oracle", "oracle_done", "oracle_failed") and number in found:
                 found[number].note(kind, data, at_s)
         return list(found.values())
 

@@ -16,6 +16,7 @@ _DATA: Final[Mapping[str, Mapping[str, type | UnionType]]] = {
     "heard": {"text": str, "is_final": bool},
     "oracle_asked": {"oracle": _NUMBER_OR_NAME, "back_end": str},
     "oracle": {"oracle": _NUMBER_OR_NAME, "text": str, "age_s": float},
+    "oracle_done": {"oracle": _NUMBER_OR_NAME},
     "oracle_failed": {"oracle": _NUMBER_OR_NAME, "back_end": str, "reason": str},
     "sentence_left_out": {"reason": str},
     "voice_failed": {"text": str, "reason": str},

@@ -118,6 +118,12 @@ def test_events_are_kept_as_they_came_and_the_first_reason_of_an_end_counts(tmp_
     assert sorted(path.name for path in tmp_path.iterdir()) == ["conversation.wav", "events.jsonl", "transcript.txt"]
 
 
+def test_an_event_of_another_kind_changes_no_oracle_whatever_it_has() -> None:
+    asked = (1.0, "oracle_asked", {"oracle": 1, "back_end": "a"})
+    talked = talked_with(asked, (2.0, "sentence_left_out", {"reason": "a", "oracle": []}), (3.0, "new", {"oracle": {}}))
+    assert [each.state for each in talked.get_oracles()] == ["unanswered"]
+
+
 def test_frames_that_were_dropped_are_counted() -> None:
     dropped = [
         (0.1, "dropped", {"direction": each, "n_frames": n}) for each, n in (("heard", 2), ("said", 1), ("heard", 3))

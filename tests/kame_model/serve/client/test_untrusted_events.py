@@ -35,6 +35,7 @@ def test_an_event_is_taken_with_all_that_is_in_it() -> None:
         event("oracle", oracle=1, text="a", age_s=float("nan")),
         event("oracle_asked", 10**400, oracle=1, back_end="a"),
         event("oracle_asked", oracle=[1], back_end="a"),
+        event("oracle_done", oracle=[]),
         event("oracle_failed", oracle=1, back_end="a"),
         event("dropped", float("inf"), direction="said", n_frames=1),
         event("started", mode="tandem"),
