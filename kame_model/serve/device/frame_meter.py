@@ -83,12 +83,14 @@ class FrameMeter:
             self._by_callers.setdefault(n_callers, deque(maxlen=_N_JUDGED)).append(step)
         self._drop_old_steps(at_s)
 
-    def compute_step_s(self, percentile: float) -> float:
+    def compute_step_s(self, percentile: float, now_s: float) -> float:
         """Returns a percentile of the steps' times in the last 30 s, seconds; 0 if there are none."""
+        self._drop_old_steps(now_s)
         return _compute_percentile([each.step_s for each in self._window], percentile)
 
-    def compute_late_s(self, percentile: float) -> float:
+    def compute_late_s(self, percentile: float, now_s: float) -> float:
         """Returns a percentile of how late steps began in the last 30 s, seconds; 0 if there are none."""
+        self._drop_old_steps(now_s)
         return _compute_percentile([each.late_s for each in self._window], percentile)
 
     def has_room(self, budget_share: float, now_s: float) -> bool:

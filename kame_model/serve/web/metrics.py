@@ -1,5 +1,6 @@
 """Prometheus metrics of `/metrics`: sessions, step times, events, dropped frames, denied requests, token usage."""
 
+import asyncio
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
@@ -48,7 +49,7 @@ class Metrics(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """Yields the server's own metrics as they are now: sessions, steps, requests, events, drops, denials."""
-        server, meter = self._server, self._server.meter
+        server, meter, now_s = self._server, self._server.meter, asyncio.get_running_loop().time()
         modes = Counter(session.mode for session in server.sessions.values())
         sessions = GaugeMetricFamily("kame_sessions", "Sessions now.", labels=["mode"])
         for mode in get_args(Mode):
@@ -67,7 +68,7 @@ class Metrics(Collector):
         ):
             gauge = GaugeMetricFamily(name, what, labels=["quantile"])
             for percentile in (50, 99):
-                gauge.add_metric([str(percentile / 100)], value(percentile))
+                gauge.add_metric([str(percentile / 100)], value(percentile, now_s))
             yield gauge
         yield CounterMetricFamily("kame_steps", "Steps of the device.", value=meter.n_steps)
         yield CounterMetricFamily("kame_steps_late", "Steps that began a frame or more late.", value=meter.n_late)

@@ -80,11 +80,12 @@ def test_the_meter_tells_percentiles_of_half_a_minute() -> None:
     meter = FrameMeter()
     for at in range(101):
         meter.add(10.0, at / 1000, 0.1, 1)
-    assert meter.compute_step_s(50) == pytest.approx(0.05)
-    assert meter.compute_step_s(99) == pytest.approx(0.099)
-    assert meter.compute_late_s(50) == pytest.approx(0.1)
+    assert meter.compute_step_s(50, 11.0) == pytest.approx(0.05)
+    assert meter.compute_step_s(99, 11.0) == pytest.approx(0.099)
+    assert meter.compute_late_s(50, 11.0) == pytest.approx(0.1)
     meter.add(41.0, 0.02, 0.0, 1)
-    assert meter.compute_step_s(99) == pytest.approx(0.02)
+    assert meter.compute_step_s(99, 41.0) == pytest.approx(0.02)
+    assert (meter.compute_step_s(99, 72.0), meter.compute_late_s(99, 72.0)) == (0.0, 0.0)  # of an idle server
     assert (meter.n_steps, meter.n_late) == (102, 101)
 
 
