@@ -383,13 +383,15 @@ class Recordings:
         """Deletes expired recordings and returns their number, as `sweep` does; runs in the thread for files."""
         oldest, n_deleted = self.now() - self._keep, 0
         for path in self.store.files("", ".parquet"):
+            trouble = "its age cannot be read"
             try:
                 (started_at,) = self.store.read_table(path, ["started_at"])["started_at"].to_pylist()
                 if datetime.fromisoformat(started_at) < oldest:
+                    trouble = "it has expired and cannot be deleted"
                     self.store.remove(path)
                     n_deleted += 1
             except Exception as error:  # noqa: BLE001  an error with one must not stop the others
-                _log.error("The age of the recording %s cannot be read; delete it by hand: %s", path, error)
+                _log.error("The recording %s stays, because %s; delete it by hand: %s", path, trouble, error)
         return n_deleted
 
 

@@ -9,6 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from data_schemas.config.serving import RecordConfig
+from data_schemas.errors import StoreError
 from data_schemas.store import Store
 from kame_model.serve.session.recordings import SWEEP_EVERY_S, RecordingFacts, Recordings
 from tests.support.inline_threads import InlineThreads
@@ -43,6 +44,22 @@ async def test_one_that_cannot_be_judged_does_not_keep_the_others(
     assert await recordings.sweep() == 1
     assert there(tmp_path) == [*began, "f_damaged", "new"]
     assert all(f"{name}.parquet" in caplog.text for name in (*began, "f_damaged"))
+    await recordings.aclose()
+
+
+async def test_one_that_cannot_be_deleted_is_told_as_that(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    recordings = recordings_in(tmp_path, old=OLD)
+
+    def refused(*_: object) -> None:
+        raise StoreError("Cannot remove it: Permission denied.", "Check its permissions.")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(Store, "remove", refused)
+        assert await recordings.sweep() == 0
+    assert "The recording old.parquet stays, because it has expired and cannot be deleted" in caplog.text
+    assert "cannot be read" not in caplog.text
     await recordings.aclose()
 
 
