@@ -316,8 +316,8 @@ class ProcessGroup:
 
 
 def _write_config(process: asyncio.subprocess.Process, place: Place) -> None:
-    """Sends a process its configuration on stdin, with a folder for its recordings alone, as no other process may
-    delete files there.
+    """Sends a process its configuration on stdin, with a folder for its recordings alone, as it deletes the partial
+    files there when it starts. `Recordings` knows this folder by its name.
     """
     record = place.config.record
     if record.folder is not None:

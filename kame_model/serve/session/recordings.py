@@ -11,6 +11,7 @@ thread, never in that of the event loop.
 import asyncio
 import logging
 import re
+import time
 import uuid
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -41,6 +42,10 @@ BLOCK_N_FRAMES: Final = 64
 """Frames (5 s) that are written at once."""
 MOST_BLOCKS: Final = 12
 """Blocks (a minute) that may wait for the disk; a recording that falls further behind is given up."""
+_ABANDONED_S: Final = 86_400.0
+"""Time after which a partial file that nobody has written is that of a killed server; an open session writes always."""
+_OF_PROCESS: Final = re.compile(r"process-\d+")
+"""Name of the folder of one process of a server of several, in the folder of the server's recordings."""
 _SAFE: Final = re.compile(r"[A-Za-z0-9_-]+")
 _log = logging.getLogger(__name__)
 Result = TypeVar("Result")
@@ -285,7 +290,8 @@ class Recordings:
     """The recordings of one server in a folder of its own.
 
     Creating it creates the folder if necessary, locks it until `aclose`, and deletes partial files that a killed server
-    left.
+    left. A process of a server of several records into `process-K` in the server's folder. Recordings are deleted in
+    the server's folder and in that of every process, because the next server there may have fewer processes, or one.
 
     Args:
         config: the folder, and how long recordings are kept.
@@ -311,6 +317,9 @@ class Recordings:
         self.about, self.now = about, now
         self._keep = timedelta(days=config.keep_days)
         self.store = Store(config.folder)
+        own = Path(config.folder)
+        self._top = own.parent if _OF_PROCESS.fullmatch(own.name) else own
+        self._all = Store(str(self._top))
         self.thread = thread or ThreadPoolExecutor(1, "kame-recordings")
         self.running: dict[str, Recording] = {}
         self._lock = FileLock(self.store.at(LOCK), timeout=0)
@@ -360,7 +369,10 @@ class Recordings:
             await asyncio.sleep(SWEEP_EVERY_S)
 
     async def sweep(self) -> int:
-        """Deletes expired recordings; returns how many. One that cannot be read or deleted is logged and stays."""
+        """Deletes expired recordings and abandoned partial files; returns how many.
+
+        One that cannot be read or deleted is logged and stays.
+        """
         return await self.call(self._sweep)
 
     async def aclose(self) -> None:
@@ -374,25 +386,37 @@ class Recordings:
 
     def _remove(self, session_id: str) -> bool:
         """Deletes the file of a session's recording; returns False if there is none."""
-        is_there = self.store.exists(_get_path(session_id))
-        if is_there:
-            self.store.remove(_get_path(session_id))
-        return is_there
+        paths = self._find(_get_path(session_id))
+        for path in paths:
+            self._all.remove(path)
+        return bool(paths)
 
     def _sweep(self) -> int:
-        """Deletes expired recordings and returns their number, as `sweep` does; runs in the thread for files."""
-        oldest, n_deleted = self.now() - self._keep, 0
-        for path in self.store.files("", ".parquet"):
+        """Deletes expired files and returns their number, as `sweep` does; runs in the thread for files."""
+        n_deleted = 0
+        for path in (*self._find("*.parquet"), *self._find(f"*{TEMPORARY}")):
             trouble = "its age cannot be read"
             try:
-                (started_at,) = self.store.read_table(path, ["started_at"])["started_at"].to_pylist()
-                if datetime.fromisoformat(started_at) < oldest:
+                if self._has_expired(path):
                     trouble = "it has expired and cannot be deleted"
-                    self.store.remove(path)
+                    self._all.remove(path)
                     n_deleted += 1
             except Exception as error:  # noqa: BLE001  an error with one must not stop the others
-                _log.error("The recording %s stays, because %s; delete it by hand: %s", path, trouble, error)
+                if self._all.exists(path):  # else another process of the server has deleted it
+                    _log.error("The recording %s stays, because %s; delete it by hand: %s", path, trouble, error)
         return n_deleted
+
+    def _find(self, name: str) -> list[str]:
+        """Returns the paths of files whose name matches a pattern, in the server's folder and those of processes."""
+        found = (*self._top.glob(name), *self._top.glob(f"process-*/{name}"))
+        return sorted(str(path.relative_to(self._top)) for path in found)
+
+    def _has_expired(self, path: str) -> bool:
+        """Returns whether a recording is older than it may be kept, or a partial file has been abandoned."""
+        if path.endswith(TEMPORARY):
+            return time.time() - (self._top / path).stat().st_mtime > _ABANDONED_S
+        (started_at,) = self._all.read_table(path, ["started_at"])["started_at"].to_pylist()
+        return datetime.fromisoformat(started_at) < self.now() - self._keep
 
 
 def _get_path(session_id: str) -> str:

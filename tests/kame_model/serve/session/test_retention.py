@@ -1,6 +1,7 @@
 """Recordings are deleted when they have been kept for long enough, whatever else goes wrong."""
 
 import asyncio
+import os
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import pytest
 
 from data_schemas.config.serving import RecordConfig
 from data_schemas.errors import StoreError
-from data_schemas.store import Store
+from data_schemas.store import TEMPORARY, Store
 from kame_model.serve.session.recordings import SWEEP_EVERY_S, RecordingFacts, Recordings
 from tests.support.inline_threads import InlineThreads
 
@@ -47,6 +48,28 @@ async def test_one_that_cannot_be_judged_does_not_keep_the_others(
     await recordings.aclose()
 
 
+@pytest.mark.parametrize("own", ["", "process-0"])
+async def test_those_of_processes_that_the_server_no_longer_has_are_deleted_as_well(own: str, tmp_path: Path) -> None:
+    for folder in (tmp_path, *(tmp_path / name for name in ("process-0", "process-3", "copy"))):
+        folder.mkdir(exist_ok=True)
+        for session_id, started_at in (("old", OLD), ("new", NEW), ("mine", NEW)):
+            pq.write_table(pa.table({"started_at": [started_at]}), folder / f"{session_id}.parquet")
+    left, written = (tmp_path / "process-3" / f"{name}{TEMPORARY}" for name in ("left", "written"))
+    left.touch()
+    written.touch()
+    os.utime(left, (0, 0))  # of a server that was killed
+    recordings = recordings_in(tmp_path / own)
+    if own:  # a single server of the whole folder deletes them when it starts
+        assert (left.exists(), written.exists()) == (True, True)
+    assert await recordings.sweep() == 3 + bool(own)
+    assert await recordings.delete("mine")
+    assert not await recordings.delete("mine")
+    assert [there(tmp_path / each) for each in ("", "process-0", "process-3")] == [["new"]] * 3
+    assert there(tmp_path / "copy") == ["mine", "new", "old"]
+    assert (left.exists(), written.exists()) == (False, bool(own))
+    await recordings.aclose()
+
+
 async def test_one_that_cannot_be_deleted_is_told_as_that(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -72,7 +95,7 @@ async def test_a_sweep_that_fails_is_told_and_the_next_one_is_made(
         raise PermissionError(13, "Permission denied")
 
     with monkeypatch.context() as broken:
-        broken.setattr(Store, "files", refused)
+        broken.setattr(Path, "glob", refused)
         sweeping = asyncio.create_task(recordings.run())
         await asyncio.sleep(1)
     assert "Permission denied" in caplog.text
