@@ -78,6 +78,7 @@ class RealtimeSocket(ClientSocket):
         )
         self._wants_events = self._has_begun = False
         self._n_resets = 0
+        self._is_cleared = False  # by a reset of this client, whose `started` has not come yet
         self._n_before = 0  # samples that arrived before the requested response
         self._late: list[Event] = []  # answers that had to wait until audio was heard
         self._order = asyncio.Lock()  # frames, events and answers come from three tasks
@@ -199,13 +200,15 @@ class RealtimeSocket(ClientSocket):
         return told
 
     def _begin(self) -> list[Event]:
-        """Handles `started`. After a reset it drops waiting audio and unfinished turns, ends the response in progress,
-        and returns the events for that; none at the start of the session.
+        """Handles `started`. After a reset it drops unfinished turns and audio of before, ends the response in
+        progress, and returns the events for that; none at the start of the session.
         """
         is_first, self._has_begun = not self._has_begun, True
         if is_first:
             return []
-        self._pacer.clear()
+        if not self._is_cleared:  # else what waits was sent after the reset
+            self._pacer.clear()
+        self._is_cleared = False
         self._turns.reset()
         return self._responses.finish("cancelled")
 
@@ -252,6 +255,7 @@ class RealtimeSocket(ClientSocket):
             self._n_resets += 1
             self._late.clear()
             self._pacer.clear()
+            self._is_cleared = True
         if changes.prompt_text is not None:
             self._settings.instructions = changes.prompt_text
 

@@ -118,6 +118,19 @@ async def test_a_response_is_interrupted_by_the_user_where_the_client_wishes_so(
     assert interrupted["response"]["status_details"] == {"type": "cancelled", "reason": "turn_detected"}
 
 
+async def test_sound_that_is_sent_at_once_after_beginning_anew_is_heard_whole(checkpoint: Checkpoint) -> None:
+    async with realtime(checkpoint) as (_, socket):
+        await say(socket, None, 3)
+        for _ in range(2):
+            socket.send({"type": "session.update", "kame": {"reset": True}})
+        socket.send(append(np.concatenate([saying("alpha", 25), saying(None, 8)])))
+        await until(lambda: bool(of_type(socket, "input_audio_buffer.speech_stopped")))
+    (started,) = of_type(socket, "input_audio_buffer.speech_started")
+    (stopped,) = of_type(socket, "input_audio_buffer.speech_stopped")
+    assert stopped["audio_end_ms"] - started["audio_start_ms"] >= 25 * 80
+    assert of_type(socket, "error") == []
+
+
 async def test_nothing_of_before_is_told_after_beginning_anew(checkpoint: Checkpoint) -> None:
     async with app_of(checkpoint) as (_, app):
         socket = AsgiSocket(app, "/v1/realtime")
