@@ -22,6 +22,8 @@ from kame_model.serve.processes.shared_counts import SharedCounts
 ANSWER_WITHIN_S = 1.0
 """Timeout for the other processes, seconds; those that do not answer are ignored."""
 MAX_BODY_BYTES = 65_536
+COUNT_IF_UNKNOWN = "kame.count_if_unknown"
+"""Key of an ASGI scope: a list of what counts a denial by status 404, called if no other process knows the session."""
 _CALLER = b"kame-caller"
 """Header with the caller's address, of forwarded requests."""
 _OF_SESSIONS = ("/v1/sessions/", "/v1/recordings/")
@@ -41,6 +43,7 @@ class ForwardedRequestApp:
             address = dict(scope["headers"]).get(_CALLER, b"unknown").decode()
             headers = [(name, value) for name, value in scope["headers"] if name != _CALLER]
             scope = {**scope, "client": (address, 0), "headers": headers, "kame.is_passed_on": True}
+            scope[COUNT_IF_UNKNOWN] = []  # the process that passed it on counts it
         await self._app(scope, receive, send)
 
 
@@ -73,8 +76,13 @@ class AllProcessesMiddleware:
             await self._app(scope, receive, send)
             return
         body = await _read_body(receive)
-        own = await self._answer_here(scope, body)
-        for message in await self._combine(own, scope, body):
+        counts: list[Callable[[], None]] = []
+        own = await self._answer_here({**scope, COUNT_IF_UNKNOWN: counts}, body)
+        answer = await self._combine(own, scope, body)
+        if answer is own:
+            for count in counts:
+                count()
+        for message in answer:
             await send(message)
 
     async def _answer_here(self, scope: Scope, body: bytes) -> list[Message]:

@@ -21,6 +21,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from data_schemas.config.serving import CareConfig
 from kame_model.serve.processes.shared_counts import SharedCounts
+from kame_model.serve.processes.siblings import COUNT_IF_UNKNOWN
 from kame_model.serve.server import KameServer
 from kame_model.serve.web.access import AccessControl, Denied
 from kame_model.serve.web.client_websocket import ConnectionManager
@@ -198,9 +199,13 @@ def _add_error_handlers(app: FastAPI, metrics: Metrics) -> None:
     They are Denied, which is also counted, invalid requests (422), and HTTP errors.
     """
 
-    async def handle_denied(_: Request, error: Exception) -> Response:
+    async def handle_denied(request: Request, error: Exception) -> Response:
         assert isinstance(error, Denied)
-        metrics.n_denied[error.code] += 1
+        counts = request.scope.get(COUNT_IF_UNKNOWN)
+        if counts is not None and error.status == 404:  # another process may have the session
+            counts.append(partial(metrics.n_denied.update, [error.code]))
+        else:
+            metrics.n_denied[error.code] += 1
         return error.make_response()
 
     async def handle_invalid(_: Request, error: Exception) -> Response:

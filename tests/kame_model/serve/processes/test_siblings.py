@@ -174,6 +174,24 @@ async def test_who_may_not_ask_is_refused_where_he_asks(
             assert too_long.status_code == 413
 
 
+async def test_only_what_no_process_knows_is_counted_as_denied_and_once(
+    checkpoints: list[Checkpoint], tmp_path: Path
+) -> None:
+    async with processes(checkpoints, tmp_path) as pair, http_client(pair.apps[0]) as client:
+        agreed = f"?record={make_consent_word(pair.servers[1].config.record.notice)}"
+        socket, session_id = await pair.call(1, query=agreed)
+        assert (await client.get(f"/v1/sessions/{session_id}")).status_code == 200
+        assert (await client.delete(f"/v1/recordings/{session_id}")).status_code == 204
+        assert (await client.get("/v1/sessions/nobody")).status_code == 404
+        assert (await client.delete("/v1/recordings/nobodys")).status_code == 404
+        text = (await client.get("/metrics")).text
+        assert [line for line in text.splitlines() if line.startswith("kame_denied_total")] == [
+            'kame_denied_total{code="unknown_recording",process="0"} 1.0',
+            'kame_denied_total{code="unknown_session",process="0"} 1.0',
+        ]
+        await socket.leave()
+
+
 async def test_a_browser_may_ask_what_is_allowed_before_it_sends_a_token(
     checkpoints: list[Checkpoint], tmp_path: Path
 ) -> None:
