@@ -1,4 +1,4 @@
-"""LLM as a judge: a chat model rates answers from 1 to 10, or decides whether they agree with a reference answer.
+"""LLM as a judge: a chat model rates answers, or decides whether they agree with a reference answer.
 
 Ratings are MT-Bench's (Zheng et al., "Judging LLM-as-a-Judge with MT-Bench and Chatbot Arena", arXiv 2306.05685): one
 answer at a time, the second turn within its conversation, beside a reference where there is one. FastChat's prompts
@@ -48,7 +48,7 @@ _OURS: Final = files("kame_model.evaluate") / "judge_prompts.yaml"
 
 Fault = Literal["", "missing", "refused", "several", "out_of_range", "failed", "unheard"]
 """Why there is no judgement: no mark in the requested format; none, because the judge refused; different marks; a
-number below 1 or above 10; the request failed permanently, and is retried in the next run; the recogniser rejected the
+number outside the scale; the request failed permanently, and is retried in the next run; the recogniser rejected the
 answer's audio, so that there was nothing to judge. Empty: there is a judgement."""
 
 _MARK: Final = re.compile(r"\[\[([^\[\]]*)\]\]")
@@ -119,7 +119,7 @@ def read_verdict(text: str) -> Judgement:
 
 
 def _find_marks(text: str) -> list[str]:
-    """Returns what is between double brackets in the judge's own words."""
+    """Returns the contents of the double brackets that count, by the rule in `read_rating`, in order."""
     lines = split_thought(text)[1].rstrip().splitlines()
     if lines and (last := _QUOTED_LINE.fullmatch(lines[-1])):
         lines[-1] = last["line"]
@@ -163,7 +163,7 @@ class JudgePrompts(Config):
         """Fills a prompt and returns the messages of a request.
 
         Raises:
-            ConfigError: the template has an unknown field.
+            ConfigError: the template has an unknown field, or is malformed.
         """
         prompt = self.prompts[name]
         try:

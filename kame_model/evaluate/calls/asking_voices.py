@@ -27,7 +27,7 @@ class AskingVoices:
         names: its voices to use; empty: its English voices, without the cascade's voice if there are others.
         cascade: the configuration whose voice the assistant has in mode cascade.
         out: the evaluation's folder.
-        n_most: maximum number of voices; None: all.
+        n_most: maximum number of voices, of which the first are used; None: all.
 
     Raises:
         ConfigError: the engine or a voice does not exist, or the engine has no English voice.

@@ -57,12 +57,12 @@ class Call:
 
     Attributes:
         user: float32 [n_samples] at 24 kHz, from time 0 on.
-        assistant: the same; silence where the server sent nothing.
+        assistant: the same, but of its own length; silence where the server sent nothing.
         pieces: the inner monologue, or the cascade's words, each with its time: `at_s`, text.
         events: the session's events, each with its time.
         turns: from the first to the last audible sound of each user utterance.
-        ends: when `AnswerWatch` took the answer to each user utterance for ended, seconds after its last sound; None:
-            it did not end, or there was none.
+        ends: when `AnswerWatch` took the answer to each user utterance for ended, which is some time after its last
+            sound; None: it did not end, there was none, or the user's audio was a single array.
         step_s: time charged for each step of the device.
         steps_s: real time of each step, seconds; mode cascade has none.
     """
@@ -220,7 +220,10 @@ class CalledServer:
             await session.close("the call is over")
 
     def _find_step_s(self) -> float:
-        """Returns the step time measured when these weights were first called in this folder; 0: not measured."""
+        """Returns the step time measured when these weights were first called in this folder; 0: not measured.
+
+        At that first time it is stored in the folder.
+        """
         found_s = round_ms(self._server.meter.predict_step_s(1, self._runner.get_loop().time()))
         if self._checkpoint is None or not found_s:
             return 0.0
@@ -240,7 +243,7 @@ class CalledServer:
     def _wrap_parts(self, parts: Parts, background: BackgroundLoop) -> Parts:
         """Returns the parts with chat models, text-to-speech and recogniser wrapped for the simulated clock.
 
-        Recordings are switched off.
+        Recordings are switched off. The wrapped chat models are added to `_chats`.
         """
         configs = {each.name: each for each in self._config.back_ends}
         back_ends = {}
@@ -323,8 +326,7 @@ class _Caller:
         """Sends the next frame at the time of its end; meanwhile the other tasks record what arrives.
 
         Raises:
-            BackendError: the session has ended by itself.
-            KameError: of a chat model that is gone.
+            BackendError: the session has ended by itself, or a chat model is unavailable or rejects requests.
         """
         self._sent.append(frame)
         due_s = self._began_s + FRAME_S * len(self._sent)
@@ -356,9 +358,11 @@ class _Caller:
             self._watch.note(at_s, asdict(event))
 
     def _has_ended(self) -> bool:
+        """Returns whether the answer to the last utterance has ended by now."""
         return self._watch.has_ended(self._get_time_s())
 
     def _get_time_s(self) -> float:
+        """Returns the simulated seconds since the start of the call."""
         return round_ms(asyncio.get_running_loop().time() - self._began_s)
 
 

@@ -57,7 +57,7 @@ class MeasuredTimes:
         folder: folder of the file; it is created if necessary.
 
     Raises:
-        StoreError: the file is damaged or cannot be read.
+        StoreError: the file is damaged.
     """
 
     def __init__(self, folder: str) -> None:
@@ -70,7 +70,7 @@ class MeasuredTimes:
         return self._records.get(key)
 
     def keep(self, key: str, record: Mapping[str, Any]) -> dict[str, Any]:
-        """Stores the record of a key; returns it as `find` will return it.
+        """Stores the record of a key, in place of an earlier one; returns it as `find` will return it.
 
         Raises:
             StoreError: the file cannot be written.
@@ -88,7 +88,7 @@ class MeasuredTimes:
     def time_synthesis(self, key: str, work: Callable[[], _T]) -> tuple[_T, float]:
         """Calls `work`, and returns its result and the seconds that the first call with this key took.
 
-        Only the time is stored, not the result.
+        Only the time is stored, not the result, so `work` is called every time.
         """
         began_s = time.perf_counter()
         result = work()
@@ -249,7 +249,7 @@ def find_model_digest(chat: ChatConfig) -> str:
 def wrap_back_end(
     back_end: BackEnd, config: BackEndConfig | None, times: MeasuredTimes, background: BackgroundLoop
 ) -> tuple[BackEnd, list[MeasuredChat]]:
-    """Wraps the chat models of a back-end; returns the back-end and the wrapped chat models.
+    """Returns a back-end whose chat models are `MeasuredChat`s, and these: the default one, then those by name.
 
     Args:
         config: configuration of the back-end, which identifies its models together with the digest of their files,
@@ -270,7 +270,7 @@ def wrap_back_end(
 
 
 class MeasuredSpeaker:
-    """Text-to-speech on a simulated clock, on which each sentence takes the measured time."""
+    """Text-to-speech on a simulated clock, on which each sentence takes the time of its first synthesis."""
 
     def __init__(self, speaker: SentenceSpeaker, times: MeasuredTimes, background: BackgroundLoop) -> None:
         self.voice_name = speaker.voice_name
@@ -370,7 +370,7 @@ class _PacedEar:
         self._is_closed = False
 
     def feed(self, samples: Samples, windows: Sequence[Window] | None = None) -> None:
-        """Feeds the next audio; words recognised with it are reported one frame later."""
+        """Feeds the next audio; words recognised with it are reported one frame later. `windows` is ignored."""
         self._so_far.update(samples.tobytes())
         self._hear(samples, self._wait_for_frame_end)
 
@@ -455,6 +455,7 @@ class _PacedEar:
 
 
 def _digest(samples: Samples) -> str:
+    """Returns the SHA-256 of the samples' bytes, in hexadecimal."""
     return hashlib.sha256(samples.tobytes()).hexdigest()
 
 

@@ -65,7 +65,10 @@ class Condition(NamedTuple):
 
 
 def list_conditions(config: CallsConfig) -> list[Condition]:
-    """Lists each mode with each delay. Mode direct uses no chat model, and has no delay."""
+    """Lists each mode with each delay; without configured delays, with the measured one (None).
+
+    Mode direct uses no chat model, and has no delay.
+    """
     delays_s: list[float | None] = [*dict.fromkeys(config.delays_s)] or [None]
     modes = dict.fromkeys(config.modes)
     return [Condition(mode, delay_s) for mode in modes for delay_s in ([None] if mode == "direct" else delays_s)]
@@ -146,7 +149,8 @@ def run_calls(
 ) -> FinishedRun:
     """Makes missing calls, and judges items that have no judgement or whose judgement failed.
 
-    The judge is opened before the calls, so that an unavailable judge is an error at the start.
+    Calls, their audio and the items are stored in `out`; the caller writes the report. The judge is opened before the
+    calls, so that an unavailable judge is an error at the start.
 
     Args:
         out: the evaluation's folder. Running again with the same folder resumes.
@@ -203,7 +207,10 @@ def run_calls(
 
 
 def _judge_items(items: Mapping[str, Item], folder: EvaluationFolder, judge: Judge | None, counting: Counting) -> None:
-    """Judges (if there is a judge) and stores the items that are not stored yet or whose judgement failed."""
+    """Judges (if there is a judge) and stores the items that are not stored yet or whose judgement failed.
+
+    They are stored after the last judgement, and not if the judge raises an error; its replies until then are cached.
+    """
     new = [name for name in items if name not in folder or "failed" in folder[name]["faults"].values()]
     judged: dict[str, dict[str, Judgement]] = {name: {} for name in new}
     if judge is not None:
