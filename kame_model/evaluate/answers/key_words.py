@@ -76,7 +76,7 @@ class Unit(NamedTuple):
 
 
 def extract_words(text: str) -> list[str]:
-    """Returns a text's words in lower case; punctuation and digits are removed, and separate words."""
+    """Returns a text's words in lower case, of letters and "'"; all other characters, also digits, separate words."""
     return "".join(char if char.isalpha() or char in "' " else " " for char in text.lower()).split()
 
 
@@ -148,7 +148,7 @@ def find_key_words(answer: Sequence[str]) -> tuple[str, ...]:
 def find_key(key: Sequence[str], words: Sequence[str]) -> list[Unit]:
     """Finds where a key is said: consecutive units, skipping function words between them. Matches do not overlap.
 
-    "Seven" is found neither in "seven and a half" nor in "it is not seven".
+    "Seven" is found neither in "seven and a half" nor in "it is not seven". An empty key is found nowhere.
     """
     if not key:
         return []
@@ -170,7 +170,7 @@ def find_key(key: Sequence[str], words: Sequence[str]) -> list[Unit]:
 def find_other_answers(
     key: Sequence[str], words: Sequence[str], told: Sequence[str], others: Sequence[Sequence[str]]
 ) -> list[Unit]:
-    """Finds where another answer is said: another number, or another option.
+    """Finds where another answer is said: another number, or another option; in the order of the words.
 
     Args:
         key: key of the right answer. Numbers count only if it contains one, or starts with "one".
@@ -207,13 +207,13 @@ def _find_other_numbers(
 
 
 def _find_outside(words: Sequence[str], keys: Sequence[Unit]) -> list[Unit]:
-    """Returns the units of words that are in none of the keys."""
+    """Returns the units of a text that start in none of the places `keys`."""
     inside = {at for each in keys for at in range(each.start, each.end)}
     return [unit for unit in split_into_units(words) if unit.start not in inside]
 
 
 def _is_behind(unit: Unit, keys: Sequence[Unit]) -> bool:
-    """Returns whether a unit starts after the first of the keys; False without keys."""
+    """Returns whether a unit starts after the first of the places `keys`; False without any."""
     return bool(keys) and unit.start > keys[0].start
 
 

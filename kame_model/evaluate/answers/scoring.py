@@ -155,7 +155,7 @@ def find_answer_time(
 def _find_letters(text: str, options: Sequence[str]) -> list[tuple[int, int]]:
     """Returns the options that a text gives by letter, each with the position of its letter.
 
-    A letter within an option's text that is said there is a word of that text.
+    A letter that is a word of an option's text that is said there does not count.
     """
     plain = _MARKUP.sub(" ", text.lower())
     found = []

@@ -7,14 +7,14 @@ format, so that the benchmark's scripts can score the same audio and words:
                            output.json    {"text", "chunks": [{"text", "timestamp": [start_s, end_s]}]}
                            pause.json, turn_taking.json or interrupt.json, as the item has it
 
-It is also scored here by the benchmark's definitions (`duplex_scores`): once by what a recogniser hears, and once by
+It is also scored here by the benchmark's definitions (`scores`): once by what a recogniser hears, and once by
 the model's own text (measures in `_text`), which is more informative if a small codec's audio is not intelligible. Text
 has no segments: in task backchannel `turn_text` is whether it is a turn by the definition of the other tasks, which
 differs from `take_over` there. The times of a word are its share, by number of letters, of the speech segment in which
 it is heard; all definitions use only the first and last words of segments.
-After an interruption only what follows its end counts, as in the benchmark's `asr.py`. In addition there are the
-measures of all evaluations here (`delays`): `ttfat_s` from the user's end to the first sound, negative if it started
-before; `stop_s`, how long the assistant continued after it was interrupted; `overlap_share` of the user's speech.
+After an interruption only what follows its end counts, as in the benchmark's `asr.py`. In addition there are measures
+of `calls.delays`: `ttfat_s` from the user's end to the first sound, negative if it started before; `stop_s`, how long
+the assistant continued after it was interrupted; `overlap_share` of the user's speech.
 
 If a judge is configured it rates answers to interruptions from 0 to 5 (`relevance`), on the benchmark's scale with a
 prompt of our own (`judge_prompts.yaml`); the benchmark's prompt is in its eval_user_interruption.py. The run itself is
@@ -160,7 +160,7 @@ def evaluate_duplex(
 def _make_judge_requests(item: DuplexItem, record: Record) -> dict[str, JudgeRequest | Judgement]:
     """Returns the judge's requests by measure, for answers to interruptions only; empty for other tasks.
 
-    As in the benchmark, an answer is judged only if the turn was taken.
+    As in the benchmark, an answer is judged only if the turn was taken; otherwise its judgement is empty (None).
     """
     if item.task != "user_interruption":
         return {}

@@ -85,7 +85,8 @@ class DuplexItem:
 
 @dataclass(frozen=True, slots=True)
 class DuplexItems:
-    """The selected items, a digest of all available ones, and whether they are made from a dataset."""
+    """The selected items by subset and name, a digest of all available ones, and whether they are made from a
+    dataset."""
 
     items: list[DuplexItem]
     digest: str
@@ -93,7 +94,7 @@ class DuplexItems:
 
 
 def find_items(config: DuplexConfig) -> DuplexItems:
-    """Selects items of the benchmark or of a dataset, up to a number for each folder, sampled by seed.
+    """Selects items of the benchmark or of a dataset, up to `n_items` for each subset, sampled by seed.
 
     Raises:
         SourceError: there are no items, or one is malformed.
@@ -185,7 +186,10 @@ def _read_json(path: Path) -> Any:
 
 
 def _make_items(reader: DatasetReader, config: DuplexConfig) -> Iterator[DuplexItem]:
-    """Makes items in the benchmark's format from dialogues; they are numbered, as the benchmark's scripts require."""
+    """Yields items in the benchmark's format, made from the dialogues of the splits that are not flagged.
+
+    They are numbered, as the benchmark's scripts require.
+    """
     flags, n_found = read_flagged(reader.store), dict.fromkeys(config.tasks, 0)
     for shard in reader.shards():
         if shard.split not in config.splits:

@@ -216,7 +216,10 @@ def _count_word_errors(turn: Mapping[str, Any]) -> list[int] | None:
 def _make_judge_request(
     question: MtBenchQuestion, turns: Sequence[Mapping[str, Any]], text: str
 ) -> JudgeRequest | Judgement:
-    """Returns the judge's request for one text of the last turn, or its rating if it is empty."""
+    """Returns the judge's request for one text of the last turn; without one, the judgement that needs no request.
+
+    An empty text has the lowest rating; None, a transcript that the recogniser rejected, has no rating.
+    """
     said = turns[-1][text]
     if said is None:
         return Judgement(None, "unheard")

@@ -54,7 +54,7 @@ class MtBenchQuestions:
 
     Attributes:
         unspeakable: reasons why other questions cannot be spoken, by question id.
-        digest: digest of all questions and references of the files, of all categories.
+        digest: digest of the questions of all categories, and of the references that the chosen categories need.
     """
 
     questions: tuple[MtBenchQuestion, ...]

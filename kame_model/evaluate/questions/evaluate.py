@@ -1,6 +1,6 @@
 """Evaluates a server with spoken questions: accuracy of the answer and of the oracle, and latency.
 
-Each question is played into its own session in every mode (`call.py`), with the measured or a forced delay of the
+Each question is played into its own session in every mode (`calls.call`), with the measured or a forced delay of the
 back-end. The answer is what the assistant says after the question's last audible sound, judged twice: by what a
 recogniser hears, and by the front-end's own text. Delays are those of MoshiRAG (arXiv 2604.12928), made precise here:
 
@@ -162,7 +162,10 @@ def _is_trained_on(checkpoint: str, source: str) -> bool:
 
 
 def _summarise_charged_times(times: MeasuredTimes) -> list[dict[str, Any]]:
-    """Summarises the charged times by kind: count, median and 90th percentile in seconds."""
+    """Summarises the times of requests, recognitions and syntheses: count, median and 90th percentile in seconds.
+
+    Kinds without any are left out.
+    """
     told = {
         "request, first piece": [each["pieces"][0][0] for each in times.list_records("request") if each["pieces"]],
         "request, whole": [each["took_s"] for each in times.list_records("request")],
@@ -311,7 +314,7 @@ def _make_item_record(called: Record, question: Question, rule: Rule, condition:
 def _find_answer_delay(called: Record, question: Question, rule: Rule, ttfat_s: float | None) -> float | None:
     """Returns the seconds from the question's end to a right answer, which is not before the first sound.
 
-    None if there was no sound after the question, or the text has no right answer.
+    None if the answer had no sound, or the text has no right answer.
     """
     answer_s = find_answer_time(called["pieces"], question.answers, rule, question.options)
     return None if answer_s is None or ttfat_s is None else round_s(max(ttfat_s, answer_s))

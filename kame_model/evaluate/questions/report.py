@@ -104,6 +104,7 @@ def draw_answers(rows: Sequence[Record]) -> bytes:
 
 
 def _get_title(record: Record) -> str:
+    """Returns the heading of an example: the question and its accepted answers."""
     return f"{record['question']} Accepted: {' / '.join(record['answers'])}."
 
 

@@ -63,7 +63,7 @@ class Question:
 @dataclass(frozen=True, slots=True)
 class QuestionSet:
     """The questions of a file; `rule` is how responses are scored, `digest` is a hash of the contents of the file and
-    of the audio files that it names."""
+    of the audio files that it names, without the mapping of columns."""
 
     name: str
     rule: Rule
@@ -72,7 +72,7 @@ class QuestionSet:
     n_bad_rows: int
 
     def draw_questions(self, seed: int) -> list[Question]:
-        """Returns all questions in the seeded order in which they are selected."""
+        """Returns all questions, shuffled by the seed."""
         drawn = list(self.questions)
         random.Random(seed).shuffle(drawn)
         return drawn
@@ -236,7 +236,8 @@ def load_questions(name: QuestionSetName, path: str, columns: Mapping[str, str])
     """Loads the questions of a set; malformed rows are skipped and counted (`n_bad_rows`).
 
     Args:
-        path: its file, or a folder that has it under its published name; empty: the Hugging Face Hub.
+        path: its file, or a folder that has it under its published name; empty: it is downloaded from the Hugging Face
+            Hub.
         columns: maps column names of the set to those of the file.
 
     Raises:
@@ -301,7 +302,10 @@ def _rename_duplicate(question: Question, taken: set[str]) -> Question:
 
 
 def _get_text(row: Row, column: str) -> str:
-    """Returns the text or number in a column as one line of text; raises a _BadRowError if it is empty or neither."""
+    """Returns the text or number in a column as one line of text; raises a _BadRowError if it is empty or neither.
+
+    It raises a KeyError if the column does not exist.
+    """
     value = row[column]
     if not isinstance(value, str | int | float) or not str(value).strip():
         raise _BadRowError

@@ -92,7 +92,7 @@ def evaluate_recall(
         again: evaluate on the split `test` even if these weights have been evaluated on it before.
         anew: replace the items of another evaluation in `out`.
         generator: runs the front-end.
-        on_batch: progress callback; gets the number of dialogues of each batch.
+        on_batch: progress callback; gets the number of dialogues of each batch, finished now or in an earlier run.
 
     Returns:
         The rows of figures.json.
@@ -255,7 +255,7 @@ def _name_items(condition: Condition, asked: AskedDialogue) -> list[str]:
 
 
 def make_rows(records: Sequence[Record], conditions: Sequence[Condition]) -> list[Record]:
-    """Returns a row of figures for each condition and group, in order."""
+    """Returns a row of figures for each condition and group that have records, in order."""
     keys = [{**condition._asdict(), "group": group} for condition in conditions for group in GROUPS]
     found = [(key, [each for each in records if each["row"] == key]) for key in keys]
     return [key | compute_figures(own) for key, own in found if own]

@@ -83,7 +83,8 @@ def make_script(
 
     Args:
         asked: the dialogue in which the model is speaker A.
-        stranger: the dialogue of the wrong oracle, shifted so that both questions end at the same time.
+        stranger: the dialogue of the wrong oracle, shifted so that both questions end at the same time; None: the
+            dialogue's own oracle is fed, also where `oracle` is "wrong" or "corrected".
         delay_s: delay of the back-end, seconds, equal for all events.
         correction_after_s: seconds from the third word of the wrong answer to the correction.
         other: codes used instead of the recorded user's.

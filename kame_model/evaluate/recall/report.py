@@ -120,9 +120,9 @@ def format_markdown(
 
 
 def _warn_of_recordings(rows: Sequence[Record]) -> Iterator[str]:
-    """Yields a warning for each row in which not all recordings say their answer once.
+    """Yields a warning for each row of the right oracle in which not all recordings say their answer once.
 
-    That is a fault of the rule, which lowers the model's figure too.
+    That is a fault of the rule, which lowers the model's figure too. Rows of degraded audio are not checked.
     """
     for row in rows:
         recorded, is_first = row.get("recorded_said_once"), row["oracle"] == "right" and row["channel"] is None
@@ -208,6 +208,9 @@ def draw_plots(rows: Sequence[Record]) -> dict[str, bytes]:
 
     They show only answers that are not in the question. The plot by delay is missing with one delay, that by channel
     without channels. The same rows give the same bytes.
+
+    Raises:
+        ConfigError: matplotlib is not installed, and there is a plot to draw.
     """
     own = [row for row in rows if row["group"] == GROUPS[0] and row["oracle"] == "right"]
     plain = sorted((row for row in own if row["channel"] is None), key=lambda row: float(row["delay_s"]))

@@ -51,7 +51,8 @@ ITEMS, FIGURES, REPORT, SOUND, PLOTS = "items.jsonl", "figures.json", "report.md
 
 
 class EvaluationFolder:
-    """The files of one evaluation. Nothing is written before the first item is kept or the results are written.
+    """The files of one evaluation. Nothing is written before the first item is kept or the results are written, but an
+    incomplete last line of `items.jsonl` is removed (`read_lines`).
 
     Args:
         out: the folder.
@@ -66,7 +67,7 @@ class EvaluationFolder:
 
     Raises:
         ConfigError: the folder holds items of another evaluation.
-        StoreError: the folder cannot be read.
+        StoreError: `items.jsonl` is damaged.
     """
 
     def __init__(
@@ -136,7 +137,7 @@ class EvaluationFolder:
 
 def _format_provenance(run: Mapping[str, Any]) -> str:
     """Formats what a run was made with as a table: weights, data, engines, seeds, versions, machine. The server's
-    configuration is only in `figures.json`."""
+    configuration is only in `figures.json`; settings without a value are left out."""
     found = [(name, value) for name, value in _list_leaves(run) if value not in (None, "", [])]
     return format_table(["setting", "value"], [(name, escape_cell(str(value))) for name, value in found])
 
@@ -204,7 +205,7 @@ def _name_processor() -> str:
 def read_lines(path: Path, remedy: str) -> list[dict[str, Any]]:
     """Reads a JSON Lines file; an incomplete last line, left by a killed process, is removed from the file.
 
-    Without a file there are no lines.
+    Returns an empty list without a file.
 
     Args:
         remedy: what to do, for the error.
@@ -298,7 +299,7 @@ def read_items(folder: str) -> Iterator[dict[str, Any]]:
 
 
 def format_table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
-    """Formats a Markdown table; None gives an empty cell."""
+    """Formats a Markdown table; None gives an empty cell. Texts are not escaped (`escape_cell`)."""
     lines = [head, ["---"] * len(head), *rows]
     return "\n".join(f"| {' | '.join('' if cell is None else str(cell) for cell in line)} |" for line in lines) + "\n"
 

@@ -132,6 +132,8 @@ def estimate(sample: Sample, quantile: float | None = None) -> Estimate:
 def compute_difference(one: Sample, other: Sample, quantile: float | None = None) -> Estimate:
     """Computes `one` minus `other` with its interval: items are resampled in pairs, seeds separately for each.
 
+    It is `NOTHING` if either has no values.
+
     Args:
         one, other: samples of the same units, in the same order.
     """
@@ -148,6 +150,8 @@ def compute_difference(one: Sample, other: Sample, quantile: float | None = None
 
 def average_estimates(figures: Sequence[Estimate], *, is_one_seed: bool) -> Estimate:
     """Returns the mean of figures of different items; its interval is computed from theirs (Zou and Donner, 2008).
+
+    There is no interval if one of the figures has none.
 
     Args:
         figures: figures that have a value.
@@ -239,7 +243,7 @@ def _compute_interval(samples: Sequence[Sample], value: float, quantile: float |
 
 
 def _estimate_variance_of_seeds(sample: Sample, quantile: float | None) -> float:
-    """Estimates the variance of the mean over seeds from the seeds' figures; seeds without values are ignored."""
+    """Estimates the variance of the mean over seeds from the seeds' figures; 0 if fewer than two have values."""
     weights = (sample.seed == np.arange(sample.n_seeds)[:, None]).astype(np.float64)
     told = _compute_statistic(sample, weights, quantile)
     told = told[~np.isnan(told)]
@@ -275,7 +279,10 @@ def _draw_counts(n: int, stream: int) -> Floats:
 
 
 def _compute_statistic(sample: Sample, weights: Floats, quantile: float | None) -> Floats:
-    """Returns float64[D] for weights float64[D, R]: the weighted mean, or the quantile (the mean of two)."""
+    """Returns float64[D] for weights float64[D, R]: the weighted mean or quantile; NaN without values.
+
+    A quantile that lies between two values is their mean.
+    """
     if quantile is None:
         return _divide(weights @ sample.part, weights @ sample.whole)
     asked = np.flatnonzero(sample.whole > 0)

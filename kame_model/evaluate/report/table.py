@@ -157,10 +157,10 @@ def make_table(systems: Mapping[str, Sequence[str]], out: str, quality: str | No
 
 
 def _read_systems(systems: Mapping[str, Sequence[str]]) -> dict[str, list[Evaluation]]:
-    """Reads the evaluations of each system.
+    """Reads the evaluations of each system; a folder given as its own name belongs to the system it evaluated.
 
     Raises:
-        ConfigError: two evaluations have the same name of a system, but different weights.
+        ConfigError: a folder given as its own name has other weights than the evaluations of that system before it.
     """
     read: dict[str, list[Evaluation]] = {}
     for name, folders in systems.items():
@@ -345,6 +345,8 @@ def _format_csv(rows: Sequence[Row], categories: Sequence[str]) -> str:
 
 def _draw_quality(rows: Sequence[Row], kind: str, measure: str) -> bytes:
     """Plots quality against delay (median to 90th percentile); published rows are hollow. Returns a PNG.
+
+    Rows without an average quality or a delay are left out.
 
     Raises:
         ConfigError: matplotlib is not installed.
