@@ -133,7 +133,7 @@ class OracleTokens:
         guesses: Guesses,
         turn_end_frames: int = TURN_END_FRAMES,
     ) -> OracleTokenEvent | None:
-        """Returns an event as a server feeds it that treats answers to an unfinished question by `guesses`.
+        """Returns an event as it is fed by a server that treats answers to an unfinished question by `guesses`.
 
         Args:
             event: its number.

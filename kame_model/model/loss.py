@@ -46,8 +46,8 @@ class LossParts:
 
     Attributes:
         total: scalar with gradient, to be minimised.
-        tallies: [len(METRICS), 2] float64 without gradient: sum in nats and count of each metric, to be summed over
-            micro-batches and ranks before `compute_means`.
+        tallies: [len(METRICS), 2] float64 without gradient: for each metric the sum in nats (for `_right`, the number
+            of right tokens) and the count, to be summed over micro-batches and ranks before `compute_means`.
     """
 
     total: Tensor

@@ -132,6 +132,7 @@ class _OracleLMGen(LMGen):
         self.said: list[int] = []  # the text of the last call, by slot
 
     def _step(self, input_tokens: Tensor, depformer_replace_tokens: Tensor | None = None) -> Any:
+        """As moshi's `_step`, with the current `condition`."""
         if self._streaming_state is not None:
             self._streaming_state.condition_sum = self.condition  # moshi copies it into its CUDA graph
         return super()._step(input_tokens, depformer_replace_tokens)

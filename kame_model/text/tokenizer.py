@@ -104,7 +104,10 @@ class Tokenizer:
         return tokens
 
     def decode(self, tokens: Sequence[int]) -> str:
-        """Returns the text of tokens; padding, end of padding and other special ids are skipped."""
+        """Returns the text of tokens; padding, end of padding and other special ids are skipped.
+
+        The unknown token becomes " ⁇ ", unless its id is that of the end of padding.
+        """
         text: str = self._pieces.decode([token for token in tokens if self._is_text(token)])
         return text
 
@@ -113,7 +116,7 @@ class Tokenizer:
         return self._is_text(token) and str(self._pieces.id_to_piece(token)).startswith(WORD_START)
 
     def get_piece(self, token: int) -> str | bytes:
-        """Returns the text of a token, with a space where a word starts; empty for padding and other special ids.
+        """Returns the text of a token, with a space where a word starts; empty for the unknown token and special ids.
 
         It is bytes if the token is one UTF-8 byte of a character that the vocabulary writes as several tokens.
         """

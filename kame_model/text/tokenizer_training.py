@@ -222,7 +222,7 @@ def _check_pieces(counts: Counter[str], whole: Sequence[str], vocabulary: int) -
 
 
 def _train_pieces(counts: Counter[str], vocabulary: int, whole: Sequence[str]) -> bytes:
-    """Trains a vocabulary with SentencePiece and returns the contents of its file.
+    """Trains a vocabulary with SentencePiece, whose log level it sets, and returns the contents of its file.
 
     Raises:
         DatasetError: the words are too few for so many pieces.
