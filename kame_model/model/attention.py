@@ -20,7 +20,7 @@ from torch.overrides import TorchFunctionMode
 
 
 def attend(query: Tensor, key: Tensor, value: Tensor, mask: Tensor) -> Tensor:
-    """Computes attention from whole scores; returns [B, H, S, D].
+    """Computes scaled dot-product attention, storing the scores of all pairs of positions; returns [B, H, S, D].
 
     Args:
         query, key, value: [B, H, S, D].

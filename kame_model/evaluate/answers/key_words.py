@@ -294,7 +294,7 @@ def find_offered_options(question: str, key: Sequence[str]) -> list[tuple[str, .
 
 
 def _find_possible_lists(sentence: str) -> list[list[str]]:
-    """Returns the possible lists of a sentence, one for each possible start, the longest first."""
+    """Returns the possible lists of options in a sentence, one for each possible start, the longest first."""
     body = sentence.rstrip(" .?!")
     begins = [found.end() for found in re.finditer(r"(?i)\bis it:? |\bchoices are:? |\bchoices: |: ", body)]
     lists = []

@@ -326,7 +326,7 @@ class _MeasuredRehearing:
         """Does nothing: whoever opened the recogniser closes it."""
 
     async def recognise(self, samples: Samples, is_urgent: bool) -> str:
-        """As `Rehearing.recognise`."""
+        """As `Rehearing.recognise`, but audio that was recognised before gets its stored transcript."""
         options = self.timing.model_dump(mode="json")
         key = ids.digest("recognition", self.name, self.place, options, _digest(samples), n_hex=32)
         record = self._times.find(key)

@@ -70,7 +70,10 @@ def list_cut_answers(rows: Sequence[Record]) -> Iterator[str]:
 
 
 def format_costs_table(costs: Mapping[str, Any]) -> str:
-    """Formats the token usage of chat models and the durations of the front-end's steps (`FinishedRun.costs`)."""
+    """Formats the token usage of chat models and the durations of the front-end's steps (`FinishedRun.costs`).
+
+    A warning follows if the steps do not fit the time charged for them, or are too slow.
+    """
     names = ("n_requests", "n_tokens_in", "n_tokens_cached", "n_tokens_out", "usd")
     all_costs = {f"back-end {name}": each for name, each in costs["back_ends"].items()} | {"judge": costs["judge"]}
     lines = [

@@ -122,7 +122,10 @@ def find_items(config: DuplexConfig) -> DuplexItems:
 
 
 def _read_bench_items(config: DuplexConfig) -> tuple[list[DuplexItem], str]:
-    """Reads the items of the benchmark's folders (possibly below a folder such as `v1.0`), and their digest."""
+    """Reads the items of the benchmark's folders (possibly below a folder such as `v1.0`), and their digest.
+
+    Folders of tasks that are not configured are left out.
+    """
     root = Path(config.path)
     people = _read_backchannel_times(config)
     found, digests = [], [ids.digest("people", people)]

@@ -76,6 +76,8 @@ def evaluate_mt_bench(
 ) -> list[dict[str, Any]]:
     """Asks a server in this process MT-Bench's questions aloud, has the answers rated, and writes the results.
 
+    Running it again with the same folder resumes.
+
     Args:
         out: folder of report.md, figures.json, items.jsonl, conversations/, asked/, plots/ and sound/.
         parts, counting, anew: as for `run_calls`.
@@ -208,7 +210,7 @@ def _make_items(condition: Condition, asked: _Conversation, called: Record) -> I
 
 
 def _count_word_errors(turn: Mapping[str, Any]) -> list[int] | None:
-    """Counts word errors of the transcript against the text; None if the recogniser rejected it, or without text."""
+    """Returns [word errors of the transcript, words of the text]; None if it was rejected, or without text."""
     heard = turn["heard"]
     return None if heard is None else count_word_errors(normalise(turn["text"]), normalise(heard))
 

@@ -85,7 +85,8 @@ class _BadRowError(Exception):
 @dataclass(frozen=True, slots=True)
 class _Form:
     """How a set is read: its columns in the published format and on the Hub; file names in a folder; the dataset on the
-    Hub with its configuration and split."""
+    Hub with its configuration and split. `read` raises a _BadRowError, LookupError, TypeError or ValueError for a
+    malformed row."""
 
     read: Callable[[Row, Path], Question]
     rule: Rule

@@ -63,9 +63,10 @@ def compare(
         leave_out: exclude evaluations whose settings differ from the first one's, and list them in the report.
 
     Returns:
-        The rows of `figures.json`: `row`, `measure`, `statistic` (mean, median, p90), `system`, `n` (items asked),
-        `value`, `low`, `high`, `each` (the value of each seed), `is_share`, and `difference` ({value, low, high}, to
-        the first system; null for the first system itself, and if it has no such row or not the same items).
+        The rows of `figures.json`: `row`, `measure`, `statistic` (mean, median, p90), `system`, `n` (number of units,
+        such as questions, that have the measure), `value`, `low`, `high`, `each` (the value of each seed), `is_share`,
+        and `difference` ({value, low, high}, to the first system; null for the first system itself, and if it has no
+        such row or not the same items).
 
     Raises:
         StoreError: a file of an evaluation is missing or damaged, or the folder cannot be written.

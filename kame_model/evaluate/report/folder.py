@@ -226,7 +226,7 @@ def read_lines(path: Path, remedy: str) -> list[dict[str, Any]]:
 
 
 def append_line(path: Path, line: Mapping[str, Any], is_synced: bool = True) -> dict[str, Any]:
-    """Appends a line of JSON to a file, and returns it as it will be read.
+    """Appends a line of JSON to a file, and returns it as it will be read; file and folder are created if necessary.
 
     Args:
         is_synced: sync the file to disk, so that the line survives a power cut.

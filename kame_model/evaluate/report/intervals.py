@@ -194,7 +194,7 @@ def compute_wilson_interval(value: float, n: int) -> tuple[float, float]:
 
 
 def _compute_newcombe_interval(one: Sample, other: Sample) -> tuple[float, float]:
-    """Computes Newcombe's interval of the difference of two paired shares; method 10 has a smaller correlation."""
+    """Computes Newcombe's interval of the difference of two paired shares, by his method 8."""
     of_one, of_other = _compute_unit_means(one), _compute_unit_means(other)
     both = ~np.isnan(of_one) & ~np.isnan(of_other)
     correlation = 0.0

@@ -124,7 +124,7 @@ def make_table(systems: Mapping[str, Sequence[str]], out: str, quality: str | No
         StoreError: an evaluation cannot be read, or a file cannot be written.
         DatasetError: a folder holds no evaluation in the current format.
         ConfigError: the evaluations are of several kinds, of a kind without quality and delay, or differ in their
-            settings; or `out` holds an evaluation.
+            settings; no evaluation has the measure; or `out` holds an evaluation.
     """
     check_holds_no_items(out)
     read = _read_systems(systems)
