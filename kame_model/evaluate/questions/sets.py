@@ -62,8 +62,8 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class QuestionSet:
-    """The questions of a file; `rule` is how responses are scored, `digest` is a hash of the contents of the file and
-    of the audio files that it names, without the mapping of columns."""
+    """The questions of a file; `rule` is how responses are scored, `digest` is a hash of the contents of the file, of
+    the audio files that it names, and of the mapping of columns."""
 
     name: str
     rule: Rule
@@ -273,6 +273,7 @@ def load_questions(name: QuestionSetName, path: str, columns: Mapping[str, str])
     _check_sounds(questions)
     sounds = _digest_sounds(questions)
     digest = ids.digest(digest, sounds) if sounds else digest
+    digest = ids.digest(digest, "columns", sorted(columns.items())) if columns else digest
     return QuestionSet(name, form.rule, digest, tuple(questions), n_bad)
 
 

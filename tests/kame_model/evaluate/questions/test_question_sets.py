@@ -142,6 +142,17 @@ def test_a_table_of_ones_own_is_read_by_its_columns(tmp_path: Path) -> None:
     assert found.n_bad_rows == 1
 
 
+def test_the_digest_of_a_set_is_also_that_of_its_mapped_columns(tmp_path: Path) -> None:
+    path = tmp_path / "own.jsonl"
+    path.write_text('{"question": "Who?", "right": "Ann", "wrong": "Bo", "name": "1"}\n')
+
+    def digest(**columns: str) -> str:
+        return load_questions("mine", str(path), columns).digest
+
+    assert digest(answer="right", id="name") == digest(id="name", answer="right")
+    assert digest(answer="right") != digest(answer="wrong")
+
+
 def test_columns_that_the_set_or_the_file_does_not_have_are_named(tmp_path: Path) -> None:
     path = tmp_path / "own.jsonl"
     path.write_text('{"frage": "Who?", "answer": "Ann"}\n{"frage": "Who?", "answer": "Bo", "auch": "Bob"}\n')
