@@ -347,8 +347,9 @@ def _find_file(name: str, path: Path, form: _Form) -> Path:
     if path.is_dir():
         found = next((path / each for each in form.files if (path / each).is_file()), None)
         if found is None:
-            known = " or ".join(form.files) or "a file of one name that all know"
-            raise SourceError(f"{path} does not hold {known} for {name}.", "Name the file itself with --path.")
+            known = " or ".join(form.files)
+            told = f"does not hold {known}" if known else "is a folder, in which no file name is known"
+            raise SourceError(f"{path} {told} for {name}.", "Name the file itself with --path.")
         return found
     if not path.is_file():
         raise SourceError(f"There is no file {path}.", "Name a file or folder of the set with --path.")
@@ -390,6 +391,8 @@ def _read_table(path: Path) -> Iterator[Row]:
         whole = [json.loads(line) for line in text.split("\n") if line.strip()]
     if isinstance(whole, dict):
         whole = whole.get("Data", [whole])
+    if not isinstance(whole, list):
+        raise ValueError("it has no list of rows")
     yield from (row for row in whole if isinstance(row, dict))
 
 

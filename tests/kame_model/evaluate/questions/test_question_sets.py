@@ -176,7 +176,16 @@ def test_the_order_of_questions_is_the_seeds(tmp_path: Path) -> None:
 def test_what_cannot_be_read_is_told(tmp_path: Path) -> None:
     (tmp_path / "broken.jsonl").write_text('{"question": "half')
     (tmp_path / "other.jsonl").write_text('{"a": 1}\n')
-    for path, told in (("broken.jsonl", "cannot be read"), ("other.jsonl", "no question"), ("none", "no file")):
+    (tmp_path / "number.json").write_text("5")
+    (tmp_path / "null.json").write_text('{"Data": null}')
+    for path, told in (
+        ("broken.jsonl", "cannot be read"),
+        ("number.json", "no list of rows"),
+        ("null.json", "no list of rows"),
+        ("other.jsonl", "no question"),
+        ("none", "no file"),
+        ("", "is a folder, in which no file name is known for mine"),
+    ):
         with pytest.raises(SourceError, match=told):
             load_questions("mine", str(tmp_path / path), {})
     with pytest.raises(SourceError, match=r"does not hold SVAMP\.json"):
