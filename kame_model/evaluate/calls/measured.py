@@ -419,6 +419,7 @@ class _PacedEar:
             self._stream = self._recogniser.listen(lambda heard: self._told.append(heard))
         missed, self._missed = self._missed, []
         for each in missed:
+            self._told.clear()  # so that each turn's end waits for its own last words
             self._feed_recogniser(each)
             self._wait_for_frame_end() if each is not None else self._wait_for_last_words()
         self._told.clear()

@@ -2,7 +2,8 @@
 
 import asyncio
 import json
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import looptime
@@ -131,3 +132,56 @@ def test_steps_are_told_by_mode_in_milliseconds(tmp_path: Path) -> None:
         "step_ms_p99": pytest.approx(81, abs=2),
         "over_frame": 0.02,
     }
+
+
+class LateEar:
+    """Tells a turn's last words from a thread, a moment after the turn's end."""
+
+    failure = None
+
+    def __init__(self, on_heard: Callable[[Heard], None]) -> None:
+        self._on_heard, self._n_turns = on_heard, 0
+
+    def feed(self, samples: Samples, windows: Sequence[Window] | None = None) -> None:
+        """Nothing is told within a turn."""
+
+    def end_turn(self) -> None:
+        self._n_turns += 1
+        threading.Timer(0.03, self._on_heard, [Heard(f"turn {self._n_turns}", is_final=True)]).start()
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+class LateRecogniser:
+    name = "late"
+
+    def listen(self, on_heard: Callable[[Heard], None]) -> LateEar:
+        return LateEar(on_heard)
+
+    def close(self) -> None:
+        """There is nothing to give back."""
+
+
+def test_turns_that_are_replayed_are_not_heard_again_in_new_ones(tmp_path: Path) -> None:
+    def hear(n_turns: int) -> list[str]:
+        told: list[str] = []
+
+        async def call() -> None:
+            measured = wrap_recogniser(LateRecogniser(), MeasuredTimes(str(tmp_path)))
+            ear = measured.listen(lambda heard: told.append(heard.text))
+            for number in range(n_turns):
+                if number:
+                    ear.feed(FRAME)
+                ear.end_turn()
+                await asyncio.sleep(5)
+
+        loop = looptime.new_event_loop(start=0)
+        try:
+            loop.run_until_complete(call())
+        finally:
+            loop.close()
+        return told
+
+    assert hear(2) == ["turn 1", "turn 2"]
+    assert hear(3) == ["turn 1", "turn 2", "turn 3"]
