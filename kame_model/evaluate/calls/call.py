@@ -161,8 +161,8 @@ class CalledServer:
             )
             self._server = KameServer(self._checkpoint, self._config, self._parts, run=self._run)
             self._runner.run(self._server.__aenter__())
-            self._found_step_s = self._find_step_s()
             stack.callback(lambda: self._runner.run(self._server.__aexit__(None, None, None)))
+            self._found_step_s = self._find_step_s()
             self._open = stack.pop_all()
         return self
 

@@ -14,13 +14,14 @@ import pytest
 from backends.engine import Samples
 from backends.listener.protocol import Heard, Window
 from data_schemas.config.model import SamplingConfig
-from data_schemas.errors import BackendError, ConfigError
+from data_schemas.errors import BackendError, ConfigError, StoreError
 from data_schemas.units import FRAME_S
 from kame_model.checkpoint.load import Checkpoint, load_checkpoint
 from kame_model.evaluate.calls.call import Call, CalledServer
 from kame_model.evaluate.calls.delays import find_audible_spans
 from kame_model.evaluate.calls.measured import TIMES, MeasuredTimes
 from kame_model.serve.device import slots
+from kame_model.serve.server import KameServer
 from kame_model.serve.voice.clauses import PAUSE_N_FRAMES
 from tests.support.counting_chat import CountingChat, parts_with
 from tests.support.serving import LoudnessListener, doubles, saying, serve_config
@@ -114,6 +115,27 @@ def test_each_step_is_charged_what_one_took_when_the_server_was_started(
     assert len(slow.steps_s) == len(slow.user) // 1920
     overloaded = call("overloaded", 0.1)  # a step takes longer than its frame: each comes later than the one before
     assert overloaded.pieces[-1][0] - overloaded.pieces[0][0] > quick.pieces[-1][0] - quick.pieces[0][0]
+
+
+def test_a_server_whose_step_time_cannot_be_stored_is_stopped(
+    checkpoint: Checkpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise StoreError("The disk is full.", "Free disk space.")
+
+    stopped: list[KameServer] = []
+    stop = KameServer.__aexit__
+
+    async def stop_and_tell(self: KameServer, *of: Any) -> None:
+        stopped.append(self)
+        await stop(self, *of)
+
+    monkeypatch.setattr(MeasuredTimes, "keep", fail)
+    monkeypatch.setattr(KameServer, "__aexit__", stop_and_tell)
+    server = CalledServer(checkpoint, serve_config(), doubles(), MeasuredTimes(str(tmp_path)))
+    with pytest.raises(StoreError, match="full"):
+        server.__enter__()
+    assert len(stopped) == 1
 
 
 def test_a_repeated_call_is_the_same_whatever_was_called_before(checkpoint: Checkpoint, tmp_path: Path) -> None:
