@@ -191,7 +191,8 @@ def _read_json(path: Path) -> Any:
 def _make_items(reader: DatasetReader, config: DuplexConfig) -> Iterator[DuplexItem]:
     """Yields items in the benchmark's format, made from the dialogues of the splits that are not flagged.
 
-    They are numbered, as the benchmark's scripts require.
+    They are numbered, as the benchmark's scripts require. Flagged ones keep their numbers, so that a flag does not
+    give an item the number of another, whose call is stored.
     """
     flags, n_found = read_flagged(reader.store), dict.fromkeys(config.tasks, 0)
     for shard in reader.shards():
@@ -199,12 +200,13 @@ def _make_items(reader: DatasetReader, config: DuplexConfig) -> Iterator[DuplexI
             continue
         for dialogue, _ in reader.rows(shard):
             task = FORMS.get(dialogue.form)
-            if task not in n_found or dialogue.dialogue_id in flags:
+            if task not in n_found:
                 continue
             item = _make_item(dialogue, task, str(n_found[task] + 1), reader, config.wait_s)
             if item is not None:
                 n_found[task] += 1
-                yield item
+                if dialogue.dialogue_id not in flags:
+                    yield item
 
 
 def _make_item(

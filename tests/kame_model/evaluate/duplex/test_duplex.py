@@ -17,7 +17,9 @@ from backends.tts.double import DoubleTts
 from backends.tts.protocol import Speech
 from data_schemas.config.duplex import DuplexConfig
 from data_schemas.errors import ConfigError, SourceError
+from data_schemas.flags import set_flag
 from data_schemas.records import Audio, AudioDialogue
+from data_schemas.store import Store
 from flows.cli.app import app
 from kame_model.checkpoint.registry import read_looks
 from kame_model.evaluate.calls.call import Call, CalledServer
@@ -223,6 +225,13 @@ def test_the_same_is_asked_of_dialogues_of_ones_own(checkpoint: str, tmp_path: P
     interrupted = items["user_interruption"].read()
     assert interrupted[round(3.5 * 24_000)] == pytest.approx(0.3, abs=1e-3)
     assert not interrupted[round(3.6 * 24_000) :].any(), "what the user said later is not played"
+
+
+def test_a_flag_gives_no_dialogue_the_number_of_another(checkpoint: str, tmp_path: Path) -> None:
+    write_dataset(tmp_path, [[made_dialogue(number, "plain") for number in range(3)]])
+    set_flag(Store(str(tmp_path)), "mine-0-v0", "It is noise.")
+    found = find_items(config(tmp_path, checkpoint, wait_s=2.0, splits=["test"])).items
+    assert [(item.name, item.dialogue_id) for item in found] == [("2", "mine-1-v0"), ("3", "mine-2-v0")]
 
 
 def test_each_look_at_a_datasets_test_items_is_counted(checkpoint: str, tmp_path: Path) -> None:
