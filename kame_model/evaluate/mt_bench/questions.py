@@ -54,7 +54,7 @@ class MtBenchQuestions:
 
     Attributes:
         unspeakable: reasons why other questions cannot be spoken, by question id.
-        digest: digest of the questions of all categories, and of the references that the chosen categories need.
+        digest: digest of the questions of all categories and of the file of references, whatever categories are chosen.
     """
 
     questions: tuple[MtBenchQuestion, ...]
@@ -97,7 +97,9 @@ def read_questions(path: str, categories: Sequence[str], n_most: int = 0) -> MtB
     if not chosen:
         raise ConfigError(f"No question of {', '.join(categories)} can be spoken.", "Choose other categories.")
     chosen.sort(key=lambda each: [str(row["question_id"]) for row in rows].index(each.question_id))
-    return MtBenchQuestions(tuple(chosen), unspeakable, ids.digest(rows, references))
+    answers = Path(path) / REFERENCES
+    digest = ids.digest(rows, ids.compute_sha256(answers) if answers.is_file() else "")
+    return MtBenchQuestions(tuple(chosen), unspeakable, digest)
 
 
 def _read_rows(path: Path) -> Iterator[dict[str, Any]]:

@@ -199,6 +199,10 @@ def test_questions_are_taken_from_the_categories_in_turn(bench: Path) -> None:
     assert [each.question_id for each in found.questions] == ["101", "141"]
     assert found.questions[1].spoken[0] == "What is light? Be brief."
     assert found.digest == read_questions(str(bench), ["stem", "reasoning"]).digest
+    assert found.digest == read_questions(str(bench), ["stem"]).digest, "a category more keeps what is finished"
+    references = bench / "reference_answer" / "gpt-4.jsonl"
+    references.write_text(references.read_text() + "\n")
+    assert found.digest != read_questions(str(bench), ["stem", "reasoning"], 2).digest
 
 
 def test_a_question_without_its_reference_and_a_category_that_is_not_there_are_told(bench: Path) -> None:
