@@ -222,8 +222,8 @@ def _join_bounds(one: float, other: float, correlation: float) -> float:
 
 def _compute_unit_means(sample: Sample) -> Floats:
     """Returns float64[n_units], the mean of each unit; NaN for units without the measure."""
-    is_of_unit = (sample.unit == np.arange(sample.n_units)[:, None]).astype(np.float64)
-    return _divide(is_of_unit @ sample.part, is_of_unit @ sample.whole)
+    parts, wholes = (np.bincount(sample.unit, each, sample.n_units) for each in (sample.part, sample.whole))
+    return _divide(parts, wholes)
 
 
 def _compute_interval(samples: Sequence[Sample], value: float, quantile: float | None) -> tuple[float, float]:
