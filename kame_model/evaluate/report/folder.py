@@ -211,14 +211,17 @@ def read_lines(path: Path, remedy: str) -> list[dict[str, Any]]:
         remedy: what to do, for the error.
 
     Raises:
-        StoreError: the file is damaged.
+        StoreError: the file is damaged, or cannot be read or repaired.
     """
-    if not path.exists():
+    try:
+        content = path.read_bytes()
+        whole = content[: content.rfind(b"\n") + 1]
+        if len(whole) < len(content):
+            os.truncate(path, len(whole))
+    except FileNotFoundError:
         return []
-    content = path.read_bytes()
-    whole = content[: content.rfind(b"\n") + 1]
-    if len(whole) < len(content):
-        os.truncate(path, len(whole))
+    except OSError as error:
+        raise StoreError(f"{path} cannot be read: {error}.", "Check its permissions and the disk.") from error
     try:
         return [json.loads(line) for line in whole.splitlines()]
     except ValueError as error:

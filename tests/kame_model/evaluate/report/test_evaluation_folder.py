@@ -101,3 +101,9 @@ def test_a_folder_without_an_evaluation_says_what_to_do(tmp_path: Path) -> None:
         read_figures(str(tmp_path))
     with pytest.raises(StoreError, match="cannot be read"):
         list(read_items(str(tmp_path)))
+
+
+def test_items_that_cannot_be_read_say_what_to_do(tmp_path: Path) -> None:
+    (tmp_path / ITEMS).mkdir()
+    with pytest.raises(StoreError, match="cannot be read"):
+        EvaluationFolder(str(tmp_path), RUN)
