@@ -131,20 +131,26 @@ def build_form(model: type[BaseModel], values: Mapping[str, Any], prefix: str = 
 
 
 def split_usual(nodes: Sequence[Node], usual: Sequence[str]) -> tuple[list[Node], list[Node]]:
-    """Splits a form into the fields that are usually set, in their order, and the others, without empty sections."""
+    """Splits a form into the nodes at the paths `usual`, in that order, and the others, without empty sections.
+
+    Raises:
+        KeyError: the form has no such path; rows of lists are not searched.
+    """
     found = {each.path: each for each in _walk(nodes)}
     return [found[path] for path in usual], list(_remove_paths(nodes, set(usual)))
 
 
 def read_form(
-    model: type[BaseModel], told: Mapping[str, str | bool | list[str]]
+    model: type[BaseModel], values: Mapping[str, str | bool | list[str]]
 ) -> tuple[dict[str, Any], dict[str, str]]:
     """Validates a form; returns settings that differ from their defaults, and errors by path ("" for the whole form).
 
+    If there are errors, the settings are those that could be read, of which some may be invalid.
+
     Args:
-        told: values by dotted path, as sent by the page; missing fields have their defaults.
+        values: values by dotted path, as sent by the page; missing fields have their defaults.
     """
-    unread = dict(told)
+    unread = dict(values)
     faults: dict[str, str] = {}
     settings = _read_fields(model, "", unread, faults)
     faults |= {path[:200].encode(errors="replace").decode(): "There is no such field." for path in unread}
@@ -152,7 +158,7 @@ def read_form(
         try:
             model.model_validate_json(json.dumps(settings))
         except ValidationError as error:
-            faults = _list_faults(error, set(told))
+            faults = _list_faults(error, set(values))
     return settings, faults
 
 
@@ -176,7 +182,7 @@ def _get_default(info: FieldInfo) -> Any:
 
 
 def _convert_to_plain(value: Any) -> Any:
-    """Converts models, also in lists, to dictionaries without default values; other values are returned unchanged."""
+    """Converts models, also in lists, to dictionaries without default values, and tuples to lists."""
     if isinstance(value, BaseModel):
         return value.model_dump(mode="json", exclude_defaults=True)
     return [_convert_to_plain(each) for each in value] if isinstance(value, list | tuple) else value
@@ -281,7 +287,10 @@ def _find_pick(path: str) -> str:
 
 
 def _unwrap_type(annotation: Any) -> tuple[Any, bool]:
-    """Returns a type without `Annotated` and `None`, and whether it allowed None."""
+    """Returns a type without `Annotated` and `None`, and whether it allowed None.
+
+    A union of None and several other types is returned whole.
+    """
     while get_origin(annotation) is Annotated:
         annotation = get_args(annotation)[0]
     if get_origin(annotation) in (Union, types.UnionType):
@@ -340,7 +349,8 @@ def _read_field(
 ) -> Any:
     """Reads a field, and removes what it reads from `unread`; errors are added to `faults` by path.
 
-    Returns its value as JSON: None if an optional section is off, `_NO_VALUE` if nothing was sent or it is invalid.
+    Returns its value as JSON: None if an optional section is off, whose errors are ignored; `_NO_VALUE` if nothing was
+    sent or the value is invalid.
     """
     inner, is_optional = _unwrap_type(annotation)
     if _is_model(inner):
@@ -387,7 +397,9 @@ def _read_rows(path: str, item: Any, is_optional: bool, unread: dict[str, Any], 
 
 
 def _parse_value(kind: Kind, text: Any, item: Any, is_optional: bool) -> Any:
-    """Parses what the page sends for a field; an empty text is mostly None, or `_NO_VALUE` if None is not allowed.
+    """Parses what the page sends for a field.
+
+    An empty text is [] for lines; for other kinds it is None if the field allows None, else {} for YAML or `_NO_VALUE`.
 
     Args:
         item: type of a list's items; None if the field is not a list.
@@ -422,6 +434,7 @@ def _check_yaml(text: str) -> None:
 
     Raises:
         ValueError: it has aliases, or is nested too deeply.
+        yaml.YAMLError: it is not YAML.
     """
     depth = 0
     for token in yaml.scan(text):
@@ -447,11 +460,13 @@ def _parse_number(text: str, is_whole: bool) -> int | float:
     return number
 
 
-def _list_faults(error: ValidationError, told: set[str]) -> dict[str, str]:
-    """Returns the first of Pydantic's errors for each field, by path; an error of a class goes to the field it names.
+def _list_faults(error: ValidationError, paths: set[str]) -> dict[str, str]:
+    """Returns the first of Pydantic's errors for each field, by path.
+
+    An error of a whole class goes to the field with whose name and a colon its message begins.
 
     Args:
-        told: paths of the values that the form has.
+        paths: paths of the values that the form has.
     """
     faults: dict[str, str] = {}
     for each in error.errors(include_url=False):
@@ -461,7 +476,7 @@ def _list_faults(error: ValidationError, told: set[str]) -> dict[str, str]:
         text = each["msg"].removeprefix("Value error, ")
         names, colon, rest = text.partition(": ")
         inside = ".".join([*parts, names]) if colon and re.fullmatch(r"\w+", names) else ""
-        if inside in told or any(path.startswith(f"{inside}.") for path in told if inside):
+        if inside in paths or any(path.startswith(f"{inside}.") for path in paths if inside):
             parts, text = inside.split("."), rest
         faults.setdefault(".".join(parts), text[:1].upper() + text[1:])
     return faults

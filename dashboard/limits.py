@@ -55,7 +55,7 @@ class RunLimits:
                 raise ConfigError(f"{each!r} is not the name of a host.", "Write --allow-host gpu-1, without a port.")
 
     def find_faults(self, settings: Mapping[str, Any]) -> dict[str, str]:
-        """Returns what is not allowed in the settings of a form, by dotted path."""
+        """Returns why settings of a form are not allowed, by dotted path; empty if all are, or if any host is."""
         if ANY_HOST in self._hosts:
             return {}
         faults: dict[str, str] = {}
@@ -121,7 +121,10 @@ def _list_values(value: Any, path: str = "", name: str = "") -> Iterator[tuple[s
 
 
 def _list_hosts(text: str) -> Iterator[str]:
-    """Yields the hosts of all URLs in a text, in lower case; one that cannot be read is yielded as it is written."""
+    """Yields the hosts of all URLs in a text, in lower case, except those of buckets and repositories (`_STORES`).
+
+    One that cannot be read is yielded as it is written, with user and port.
+    """
     if text.startswith(f"{_POSTGRES}://"):
         yield from _list_database_hosts(text)
         return

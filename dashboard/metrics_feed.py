@@ -58,7 +58,10 @@ class MetricsFeed:
         self._inode, self._offset = -1, 0
 
     def read(self) -> MetricsUpdate | None:
-        """Reads the content since the last call; None if there is none. An incomplete last line is left for later."""
+        """Reads the content since the last call; None if there is none or the file cannot be read.
+
+        An incomplete last line is left for later.
+        """
         try:
             with self._path.open("rb") as file:
                 found = file.seek(0, 2)
@@ -73,7 +76,7 @@ class MetricsFeed:
         return update if update.is_anew or update.curves or update.notes or update.n_damaged else None
 
     def _collect(self, file: Any, is_anew: bool) -> MetricsUpdate:
-        """Parses the new lines: their numbers become points of curves, and lines with a list are notes."""
+        """Parses the new lines: their numbers become points of curves; the newest lines with a list are the notes."""
         curves: dict[str, _Curves] = {}
         notes: list[Line] = []
         n_damaged = 0
@@ -109,7 +112,7 @@ class _Curves:
     n_in_last: int = 0
 
     def add(self, figures: Mapping[str, float]) -> None:
-        """Adds the figures of a line to the last point, or as a new one; halves the points if there are too many."""
+        """Adds the figures of a line to the last point, or as a new one; too many points are averaged in pairs."""
         if self.n_in_last % self.n_a_point == 0:
             self.points.append({})
             self.n_in_last = 0
@@ -143,9 +146,9 @@ def _compute_mean(summed: tuple[float, int] | None) -> float | None:
     return None if summed is None else float(f"{summed[0] / summed[1]:.9g}")
 
 
-def _list_numbers(told: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, float]]:
-    """Yields name and value of each finite number; names of nested ones are joined by a dot."""
-    for name, value in told.items():
+def _list_numbers(line: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, float]]:
+    """Yields name and value of each number below 1e300, without NaN; names of nested ones are joined by a dot."""
+    for name, value in line.items():
         if isinstance(value, Mapping):
             yield from _list_numbers(value, f"{prefix}{name}.")
         elif isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < _LARGEST:

@@ -206,23 +206,26 @@ class View:
         return [each for each in self.kind.columns if (each.name in self.columns if self.columns else each.is_shown)]
 
 
-def _parse_range(name: str, told: str) -> tuple[float | None, float | None]:
+def _parse_range(name: str, text: str) -> tuple[float | None, float | None]:
     """Parses `1..2`, `1..` or `..2`; an open end is None.
 
     Raises:
         ConfigError: it is not such a range.
     """
-    start, dots, end = told.partition("..")
+    start, dots, end = text.partition("..")
     try:
         if dots:
             return (float(start) if start else None), (float(end) if end else None)
     except ValueError:
         pass
-    raise ConfigError(f"{name}={told} is not a range.", f"Write it as {name}=1..2, {name}=1.. or {name}=..2.")
+    raise ConfigError(f"{name}={text} is not a range.", f"Write it as {name}=1..2, {name}=1.. or {name}=..2.")
 
 
 def format_range(bounds: tuple[float | None, float | None]) -> str:
-    """Formats a range as in URLs and input fields: `1..2`, `1..` or `..2`; None is an open end."""
+    """Formats a range as in URLs and input fields: `1..2`, `1..` or `..2`; None is an open end.
+
+    Numbers are rounded to six significant digits.
+    """
     return "..".join("" if bound is None else f"{bound:g}" for bound in bounds)
 
 
@@ -339,7 +342,7 @@ class TableReader:
         return f"SELECT {values} FROM {self._from}{where} ORDER BY {self._make_order()}", parameters  # noqa: S608
 
     def _make_order(self) -> str:
-        """Returns the ORDER BY expressions of the view; the default order follows, so that the order is unique."""
+        """Returns the ORDER BY expressions of the view, followed by the default order for rows with equal values."""
         sort = self._view.sort
         if not sort:
             return self._view.kind.order

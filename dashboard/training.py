@@ -51,7 +51,7 @@ class TrainingRun:
         return "running" if age_s is not None and age_s < _RECENT_S else "stopped"
 
     def compute_age_s(self) -> float | None:
-        """Returns the seconds since its last line of metrics; None if it has no metrics file."""
+        """Returns the seconds since its metrics file was last written; None if it has none."""
         try:
             return max(0.0, time.time() - self.metrics.stat().st_mtime)
         except OSError:
@@ -129,15 +129,15 @@ def compare_configs(runs: Sequence[TrainingRun]) -> list[tuple[str, list[str | N
     return compare_settings([run.read_config() for run in runs])
 
 
-def compare_settings(told: Sequence[Mapping[str, Any]]) -> list[tuple[str, list[str | None]]]:
+def compare_settings(settings: Sequence[Mapping[str, Any]]) -> list[tuple[str, list[str | None]]]:
     """Returns the nested settings that differ, as pairs of a dotted name and all values.
 
     Values are JSON, or None where there is no such setting. If only one is given, all of its settings are returned.
     """
-    flat = [dict(_flatten(each)) for each in told]
+    flat = [dict(_flatten(each)) for each in settings]
     names = list(dict.fromkeys(name for each in flat for name in each))
     rows = [(name, [each.get(name) for each in flat]) for name in names]
-    return [row for row in rows if len(told) == 1 or len(set(row[1])) > 1]
+    return [row for row in rows if len(settings) == 1 or len(set(row[1])) > 1]
 
 
 def parse_line(text: bytes) -> Line | None:
@@ -187,9 +187,9 @@ def _read_newest(path: Path, kinds: set[str]) -> dict[str, Line]:
     return newest
 
 
-def _flatten(told: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
+def _flatten(settings: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
     """Yields dotted name and JSON value of each setting; what is inside the outermost `config` gets no prefix."""
-    for name, value in told.items():
+    for name, value in settings.items():
         if isinstance(value, Mapping) and value:
             yield from _flatten(value, "" if name == "config" and not prefix else f"{prefix}{name}.")
         else:
