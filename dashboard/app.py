@@ -1,6 +1,6 @@
 """The web application: pages for datasets, runs, training and checkpoints.
 
-It reads Parquet files and writes only `flags.jsonl`; the scheduler executes runs.
+In datasets it writes only `flags.jsonl`; the scheduler executes runs.
 """
 
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -59,9 +59,11 @@ def create_app(
 ) -> FastAPI:
     """Creates the web application for some folders.
 
+    `app.state.end_streams()` ends its event streams, for which a shutdown of the server would wait.
+
     Args:
         roots: datasets, or folders that are searched two levels deep for them.
-        cache: folder of indexes; its content can be deleted at any time.
+        cache: folder of indexes and digests; its content can be deleted at any time.
         token: access token for changes; with None, nothing can be changed.
         host: name by which it is reached, besides IP addresses and localhost.
         scheduler: lists and starts runs; with None, the pages of runs describe how to get one.

@@ -101,7 +101,7 @@ class EvaluationFacts:
 
 
 class CheckpointReader(Protocol):
-    """Reads files of other parts of KAME. Its methods are called from several threads; each raises `KameError`."""
+    """Reads checkpoints and evaluations. Its methods are called from several threads; each raises `KameError`."""
 
     def list_shipped(self) -> Sequence[Path]:
         """Returns the folders of checkpoints that are shipped with the project."""
@@ -113,7 +113,7 @@ class CheckpointReader(Protocol):
         """Computes the digest by which evaluations identify the weights; reads all of them."""
 
     def read_run_identity(self, folder: Path) -> str:
-        """Returns the id by which a checkpoint's facts identify its training run."""
+        """Returns the id of the training run in a folder, which its checkpoints have as `CheckpointFacts.run`."""
 
     def read_evaluation(self, folder: Path) -> EvaluationFacts:
         """Reads an evaluation, or a comparison of several."""
@@ -198,6 +198,8 @@ class Checkpoints:
     def find_digest(self, checkpoint: Checkpoint, wait_s: float = WAIT_S) -> str | None:
         """Returns the digest of a checkpoint's weights; None if it is still being computed after `wait_s` seconds.
 
+        It is computed in a background thread, once for each content of the file, and kept in the cache folder.
+
         Raises:
             KameError: the weights cannot be read.
         """
@@ -276,7 +278,7 @@ def _make_stamp(path: Path) -> _Stamp:
 
 
 class _Cache(Generic[_T]):
-    """Cache of folders' contents, valid while their files are unchanged; errors are cached too."""
+    """Cache of what was read from folders, valid while the stamp of one file is unchanged; errors are cached too."""
 
     def __init__(self, read: Callable[[Path], _T]) -> None:
         self._read = read
@@ -338,7 +340,10 @@ class _Digests:
         return job.digest
 
     def _compute(self, weights: Path, key: str, job: "_DigestJob") -> None:
-        """Reads a digest from the cache folder, or computes it from the weights; sets it, or the error, in the job."""
+        """Reads a digest from the cache folder, or computes it from the weights and writes it there.
+
+        The digest, or the error of a failure, is set in the job.
+        """
         kept = self._cache / key
         try:
             if kept.is_file():

@@ -135,14 +135,14 @@ def format_age(seconds: float) -> str:
 
 
 def format_duration(seconds: float) -> str:
-    """Formats a duration in s, min or h."""
+    """Formats a duration as seconds below 90 s, minutes below 90 min, or hours, with one decimal place."""
     if seconds < 90:
         return f"{seconds:.1f} s"
     return f"{seconds / 60:.1f} min" if seconds < 5400 else f"{format_number(seconds / 3600, 1)} h"
 
 
 def format_bytes(n_bytes: int) -> str:
-    """Formats a number of bytes in MB or GB."""
+    """Formats a number of bytes in MB or GB, which are powers of 1000."""
     return f"{n_bytes / 1e6:.1f} MB" if n_bytes < 1e9 else f"{n_bytes / 1e9:.1f} GB"
 
 

@@ -175,12 +175,15 @@ class Indexes:
     def open(self, dataset: Dataset, wait_s: float = PAGE_WAIT_S) -> Index:
         """Opens the index of a dataset's current content, which is built in the background if it does not exist.
 
+        Indexes of the dataset's earlier contents are deleted once the new one is built. The caller must not close the
+        index, which is shared.
+
         Args:
             wait_s: timeout in seconds.
 
         Raises:
             IndexBeingMade: it takes longer.
-            KameError: it cannot be built.
+            KameError: it cannot be built; the next call tries again.
         """
         folder = self._cache / ids.digest(str(dataset.folder))
         file = folder / f"{dataset.manifest.fingerprint}-{INDEX_VERSION}.duckdb"
@@ -201,7 +204,7 @@ class Indexes:
             raise
 
     def close(self) -> None:
-        """Stops building after the file that is being read, and closes all indexes."""
+        """Waits until the file that is being read is indexed, stops building, and closes all indexes."""
         self._is_closed = True
         self._makers.shutdown(cancel_futures=True)
         with self._lock:
@@ -251,7 +254,7 @@ class Indexes:
 
 
 def _remove_others(file: Path) -> None:
-    """Deletes other indexes of the same dataset: those of earlier contents, and incomplete ones older than an hour."""
+    """Deletes other indexes in the folder, and any other file there that is older than an hour; errors are ignored."""
     for other in file.parent.iterdir():
         with suppress(OSError):
             is_left = time.time() - other.stat().st_mtime > _LEFT_S
@@ -266,7 +269,7 @@ def build_index(dataset: Dataset, file: Path, on_file: Callable[[], object]) -> 
         on_file: called after each file of the manifest.
 
     Raises:
-        duckdb.Error, KameError: a file is missing or damaged.
+        duckdb.Error, pyarrow.ArrowException, OSError, KameError: a file is missing or damaged.
     """
     with closing(duckdb.connect(str(file), config=CONNECTION_CONFIG)) as connection:
         connection.execute(_TABLES)

@@ -126,7 +126,7 @@ def _read_clips(dataset: Dataset, part_id: str, dialogue_id: str) -> Iterator[Re
 
 
 def _read_clip_rows(dataset: Dataset, part_id: str, dialogue_id: str, without: Sequence[str]) -> list[dict[str, Any]]:
-    """Returns the synthesised utterances of a dialogue as dictionaries without some fields, if there are any."""
+    """Returns the synthesised utterances of a dialogue as dictionaries without some fields; [] if there are none."""
     found = _find_row(dataset, part_id, (_CLIPS,), dialogue_id, ["dialogue_id", "clips"])
     if found is None:
         return []

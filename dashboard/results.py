@@ -49,7 +49,10 @@ class SqlBox:
         self._places = threading.BoundedSemaphore(_AT_ONCE)
 
     def run(self, index: Path, query: str, n_rows: int) -> Result:
-        """Executes a query on an index in another process, and returns at most `n_rows` rows.
+        """Executes a query on an index in another process, and returns its first rows: `n_rows` and 256 MiB at most.
+
+        If two other queries are running, it waits up to 5 s for their end. A statement without a result gives a table
+        without columns.
 
         Raises:
             QueryError: it is wrong, not allowed, needs too much time or memory, or too many others are running.
@@ -101,7 +104,7 @@ def to_file(table: pa.Table, form: str) -> bytes:
 
 
 def _convert_nested_columns(table: pa.Table) -> pa.Table:
-    """Converts columns of lists and structures to JSON, because CSV does not have them."""
+    """Returns a table with JSON texts in place of lists and structures, which CSV does not have."""
     for number, column in enumerate(table.schema):
         if pa.types.is_nested(column.type):
             told = [None if value is None else json.dumps(value, ensure_ascii=False, default=str)

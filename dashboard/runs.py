@@ -175,10 +175,10 @@ class RunScheduler(Protocol):
         """Returns all schedules of KAME's kinds of runs."""
 
     def add_schedule(self, kind: str, settings: Mapping[str, Any], cron: str, timezone: str) -> None:
-        """Adds a schedule that starts runs.
+        """Adds a schedule that starts runs of a kind with these settings.
 
         Raises:
-            RefusedRunError: the cron expression or time zone is invalid.
+            RefusedRunError: the cron expression or time zone is invalid, or the settings are rejected.
         """
 
     def set_schedule_active(self, kind: str, schedule_id: str, is_active: bool) -> None:
@@ -198,7 +198,10 @@ class RunScheduler(Protocol):
     def train_after_refresh(self, dataset: str, settings: Mapping[str, Any]) -> None:
         """Adds an automation that starts a training whenever a refresh has changed a dataset.
 
+        It replaces an earlier one of the same dataset.
+
         Args:
+            dataset: folder of the dataset, on which the training is then made.
             settings: settings of the training; the dataset's fingerprint is appended to `out`.
 
         Raises:
@@ -206,10 +209,10 @@ class RunScheduler(Protocol):
         """
 
     def list_automations(self) -> list[str]:
-        """Returns a description of each automation."""
+        """Returns a description of each active automation."""
 
     def list_choices(self) -> Mapping[str, Sequence[str]]:
-        """Returns the choices on this machine (engines, voices, providers) by name of the setting."""
+        """Returns the suggestions for settings on this machine (engines, voices, question sets) by name of the list."""
 
     def sample_settings(self) -> Mapping[str, Any]:
         """Returns the settings of a refresh of the project's sample questions; empty if they are not installed."""

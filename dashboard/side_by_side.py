@@ -52,7 +52,7 @@ def compare_facts(checkpoints: Sequence[Checkpoint]) -> list[tuple[str, list[str
 
 
 def list_losses(checkpoints: Sequence[Checkpoint]) -> list[tuple[str, list[float | None]]]:
-    """Returns pairs of a loss's name and its values in all checkpoints, None for those without it.
+    """Returns pairs of a loss's name and its values in all checkpoints (None for those without it), sorted by name.
 
     Raises:
         KameError: the facts of a checkpoint cannot be read.
@@ -62,7 +62,7 @@ def list_losses(checkpoints: Sequence[Checkpoint]) -> list[tuple[str, list[float
 
 
 def list_shares(checkpoints: Sequence[Checkpoint]) -> list[Line]:
-    """Returns a line with a cell for each checkpoint for each figure of recall.
+    """Returns a line for each figure of recall, with a cell for each checkpoint (None if it lacks the figure).
 
     Raises:
         KameError: the facts of a checkpoint cannot be read.

@@ -162,7 +162,7 @@ class Sounds:
 
 
 def _read_row(file: Path, row: int, dialogue_id: str, columns: list[str]) -> pa.Table:
-    """Reads a dialogue's row as a table of one row, with those of some columns that the file has.
+    """Reads a dialogue's row as a table of one row; those of the columns that the file lacks are left out.
 
     Raises:
         StoreError: the file is missing or damaged, or holds another dialogue there.

@@ -29,7 +29,8 @@ _BATCH_ROWS = 2048
 def run(index: str, query: str, n_rows: int, n_bytes: int) -> pa.Table:
     """Executes the query and returns its first rows, at most `n_rows` and about `n_bytes`.
 
-    `truncated` in the metadata of the schema is 1 if there were more.
+    `truncated` in the metadata of the schema is 1 if there were more. A statement without a result gives a table
+    without columns.
 
     Raises:
         duckdb.Error: the query is wrong, or not allowed.

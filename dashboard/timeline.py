@@ -187,7 +187,7 @@ def _find_pauses(words: Mapping[str, Sequence[ShownWord]]) -> Iterator[Span]:
 
 
 def _make_lanes(events: Sequence[Mapping[str, Any]], duration_s: float) -> dict[int, list[Whisper]]:
-    """Makes a lane for each hint level that occurs; consecutive events of one text, turn and error are one whisper."""
+    """Returns the oracles by hint level, in order; consecutive events with equal text, turn and error are one."""
     runs: list[list[Mapping[str, Any]]] = []
     for event in events:
         before = runs[-1][-1] if runs else None
@@ -269,7 +269,10 @@ def _make_written_pieces(turn: Turn, speech: Sequence[Utterance]) -> list[Piece]
 
 
 def _split_spoken_words(utterance: Utterance) -> list[str]:
-    """Returns the spoken words that `written_spans` counts, also those without a time in an interrupted turn."""
+    """Returns the spoken words to which `written_spans` belong, also those without a time in an interrupted turn.
+
+    If the text has another number of words than spans, the words with a time are returned.
+    """
     timed: Sequence[WordTiming] = utterance.words
     told = re.findall(r"[^\W_]+(?:'[^\W_]+)*", utterance.spoken_text)
     return told if len(told) == len(utterance.written_spans) else [each.word for each in timed]

@@ -146,7 +146,7 @@ class Versions:
         return self._count_groups("dialogues", f"coalesce({column}, 'none')")
 
     def count_rejects(self) -> list[Figure]:
-        """Counts rejects by stage and reason on both sides."""
+        """Counts rejects by stage and reason on both sides, the most frequent first."""
         return self._count_groups("rejects", "stage || ': ' || reason")
 
     def _count_groups(self, table: str, value: str) -> list[Figure]:
@@ -181,7 +181,7 @@ class Versions:
 
 @contextmanager
 def open_versions(left: Index, right: Index, oracle_versions: tuple[str, str]) -> Iterator[Versions]:
-    """Opens two joined indexes for the duration of a `with` block."""
+    """Joins two indexes in a database in memory for the duration of a `with` block; their files are only read."""
     with closing(duckdb.connect(config=CONNECTION_CONFIG)) as connection:
         for name, index in (("one", left), ("two", right)):
             file = str(index.file).replace("'", "''")
