@@ -74,7 +74,10 @@ def create_routes(site: Site, checkpoints: Checkpoints) -> APIRouter:
 
     @routes.get("", response_class=HTMLResponse)
     def list_all(request: Request, sort: str = "-date") -> HTMLResponse:
-        """Shows all checkpoints with their runs and evaluations, sorted by a column (`-` before it: downwards)."""
+        """Shows all checkpoints with their runs and evaluations, sorted by a column (`-` before it: descending).
+
+        The digests of their weights, by which evaluations are found, are computed in the background if not known yet.
+        """
         column = sort.removeprefix("-")
         if column not in COLUMNS:
             raise MissingError(f"There is no column {column!r}.", f"Choose one of: {', '.join(COLUMNS)}.")
@@ -190,7 +193,7 @@ def create_routes(site: Site, checkpoints: Checkpoints) -> APIRouter:
 
     @routes.post("/servers/{run_id}/stop")
     def stop(run_id: str, _: NoWish, request: Request) -> dict[str, Any]:
-        """Requests the end of a server; returns the URL of its checkpoint's page, or of the run if there is none."""
+        """Requests the end of a server; returns the URL of its checkpoint's page, or of the run if that is unknown."""
         run = _read_server_run(site, run_id)
         site.get_scheduler().cancel(run_id)
         for each in checkpoints.list_checkpoints():
@@ -260,7 +263,10 @@ def _format_compare_command(columns: Sequence[tuple[Checkpoint, Evaluation]]) ->
 def _find_servers(
     site: Site, request: Request, folder: Path
 ) -> tuple[list[Server], Run | None, SchedulerGoneError | None]:
-    """Returns all active servers, the failed newest one of a checkpoint if any, and why the list is unavailable."""
+    """Returns all active servers, the newest run of a checkpoint if it failed, and why the list is unavailable.
+
+    Without a scheduler, the list is empty and there is no error.
+    """
     if site.scheduler is None:
         return [], None, None
     try:

@@ -36,7 +36,10 @@ def create_routes(site: Site) -> APIRouter:
         show: str = "any",
         page: Annotated[int, Query(ge=1, le=1_000_000)] = 1,
     ) -> HTMLResponse:
-        """Shows what differs between two versions of a dataset, with a page of the dialogues that differ by `show`."""
+        """Shows what differs between two versions of a dataset, with a page of the dialogues that differ by `show`.
+
+        If one of them is not named, it shows only the form, with a suggestion.
+        """
         if show not in KINDS:
             raise ConfigError(f"Dialogues cannot be compared by {show!r}.", f"Choose one of: {', '.join(KINDS)}.")
         datasets = [each for each in site.catalog.list_datasets() if isinstance(each, Dataset)]

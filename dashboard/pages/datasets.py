@@ -75,7 +75,10 @@ def create_routes(site: Site) -> APIRouter:
 
 
 def _read_listed(site: Site, dataset: Dataset | DamagedDataset, wait_s: float) -> Listed:
-    """Returns the entry of a dataset; without totals if its index is not ready after `wait_s` seconds, or damaged."""
+    """Returns the entry of a dataset; without totals if its index is not ready after `wait_s` seconds.
+
+    A dataset that cannot be read has its error instead.
+    """
     if isinstance(dataset, DamagedDataset):
         return Listed(dataset, error=dataset.error)
     try:

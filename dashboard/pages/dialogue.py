@@ -39,7 +39,10 @@ def create_routes(site: Site) -> APIRouter:
 
     @routes.get("", response_class=HTMLResponse)
     def show_dialogue(request: Request, key: str, dialogue_id: str) -> HTMLResponse:
-        """Shows a dialogue: time line, texts, oracles of a version, flag, origin, and its neighbours in the table."""
+        """Shows a dialogue: time line, texts, oracles of a version, flag, origin, and its neighbours in the table.
+
+        `oracles` in the URL names the version; the other parameters are the view of the table.
+        """
         dataset, index = site.open_dataset(key)
         place = _find_row(index, dialogue_id)
         view_pairs = [(name, value) for name, value in request.query_params.multi_items() if name != "oracles"]

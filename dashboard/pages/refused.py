@@ -33,7 +33,7 @@ def create_routes(site: Site) -> APIRouter:
 
     @routes.get("", response_class=HTMLResponse)
     def show_refused(request: Request, key: str, item: Annotated[str, Query(max_length=1000)]) -> HTMLResponse:
-        """Shows the rejects of an item, with what is left of its dialogues, and the dialogues that were made of it."""
+        """Shows at most 50 rejects of an item, with what is left of its dialogues, and the dialogues made of it."""
         dataset, index = site.open_dataset(key)
         rows = index.fetch_records(
             "SELECT * FROM rejects WHERE item_id = ? ORDER BY stage, reason, dialogue_id LIMIT ?", [item, _MOST_SHOWN]

@@ -88,7 +88,7 @@ def create_routes(site: Site) -> APIRouter:
 
     @routes.get("/{run_id}/log")
     def get_log(run_id: str, first: int = 0) -> dict[str, Any]:
-        """Returns the lines of a run's log from an offset on, and whether there are more."""
+        """Returns the lines of a run's log from an offset on, at most 1,000, and whether there may be more."""
         lines = site.get_scheduler().read_log(run_id, min(max(0, first), MAX_LOG_FIRST), MAX_LOG_LINES)
         told = [
             {"id": each.line_id, "at": f"{each.at:%H:%M:%S}", "level": each.level, "text": each.text} for each in lines

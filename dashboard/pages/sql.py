@@ -46,7 +46,10 @@ def create_routes(site: Site) -> APIRouter:
 
     @routes.get("/sql/result.{form}")
     def run_sql(request: Request, key: str, form: str, query: str = "") -> Any:
-        """Executes a query; returns its first 200 rows as JSON for the page, or up to a million as CSV or Parquet."""
+        """Executes a query; returns its first 200 rows as JSON for the page, or up to a million as CSV or Parquet.
+
+        A file does not say whether rows are missing from it.
+        """
         if not is_same_origin(request.headers) and request.headers.get("sec-fetch-site") != "none":
             raise RefusedError(
                 403, "Another server's page may not run queries here.", "Open the SQL page and press Run."

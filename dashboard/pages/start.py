@@ -50,7 +50,10 @@ def create_routes(site: Site) -> APIRouter:
     def show_form(
         request: Request, kind: str, like: str = "", profile: str = "", checkpoint: str = "", sample: bool = False
     ) -> HTMLResponse:
-        """Shows the form of a kind, with the values of a profile, the samples, a checkpoint, or the run `like`."""
+        """Shows the form of a kind, with the values of a profile, the samples, a checkpoint, or the run `like`.
+
+        If several are given, the last of these counts. Those that the kind does not have are ignored.
+        """
         of = _get_kind(kind)
         if profile and profile not in PROFILES:
             raise MissingError(f"There is no profile {profile!r}.", f"Choose one of: {', '.join(PROFILES)}.")
@@ -84,7 +87,7 @@ def create_routes(site: Site) -> APIRouter:
 
     @routes.post("/{kind}/check")
     def check_form(kind: str, told: FormRequest) -> dict[str, Any]:
-        """Returns the errors of a form, and the inputs that this machine does not have, by field."""
+        """Returns the errors of a form (`faults`), and the inputs that this machine lacks (`missing`), by field."""
         settings, faults = _read_form(site, kind, told)
         known = () if site.scheduler is None else site.scheduler.list_choices().get("sources", ())
         return {"faults": faults, "missing": find_missing_inputs(kind, settings, known)}
@@ -98,7 +101,13 @@ def create_routes(site: Site) -> APIRouter:
 
     @routes.post("/{kind}")
     def start_run(kind: str, told: FormRequest) -> dict[str, Any]:
-        """Starts or schedules a run, and returns the URL of its page, or of the list of runs."""
+        """Starts a run and returns the URL of its page; with a cron expression, schedules it (URL of the list of runs).
+
+        `then` counts only for a schedule.
+
+        Raises:
+            RefusedRunError: the form has errors (the first one is named), or the scheduler rejects the run.
+        """
         settings, faults = _read_form(site, kind, told)
         if faults:
             path, text = next(iter(faults.items()))

@@ -67,7 +67,7 @@ def _show_table(site: Site, request: Request, key: str, kind: TableKind) -> HTML
 
 
 def _export_table(site: Site, request: Request, key: str, kind: TableKind, form: str) -> Response:
-    """Sends the rows of a table under the filters of the URL as a file, CSV or Parquet."""
+    """Sends the first million rows of a table, under the filters and in the order of the URL, as CSV or Parquet."""
     dataset, index = site.open_dataset(key)
     view = View.parse(kind, request.query_params.multi_items())
     with closing(TableReader(index, view, read_flagged(dataset.store))) as reader:

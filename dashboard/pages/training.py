@@ -27,7 +27,7 @@ def create_routes(site: Site) -> APIRouter:
 
     @routes.get("", response_class=HTMLResponse)
     def list_training(request: Request) -> HTMLResponse:
-        """Shows all training runs: those at work first, then by the age of their last metrics."""
+        """Shows all training runs: those at work first, then by the age of their last metrics, the newest first."""
         summaries = [summarise(run) for run in list_runs(site.catalog.roots)]
         summaries.sort(key=lambda each: (each.state != "running", each.age_s or 0.0))
         return site.render(
@@ -53,7 +53,7 @@ def create_routes(site: Site) -> APIRouter:
 
     @routes.get("/events")
     def follow_runs(request: Request, keys: _Keys) -> StreamingResponse:
-        """Streams new metrics of training runs as server-sent events."""
+        """Streams the metrics of training runs as server-sent events: first all, then new ones, until it is closed."""
         runs = open_runs(site.catalog.roots, keys)
         headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}  # a proxy would hold the lines back
         return StreamingResponse(_stream_updates(site, request, runs), media_type="text/event-stream", headers=headers)
@@ -62,7 +62,7 @@ def create_routes(site: Site) -> APIRouter:
 
 
 async def _stream_updates(site: Site, request: Request, runs: list[TrainingRun]) -> AsyncIterator[bytes]:
-    """Yields server-sent events with the new metrics of each run while the page is open."""
+    """Yields server-sent events with the new metrics of each run, until the page is closed or the server stops."""
     feeds = [MetricsFeed(run.metrics) for run in runs]
     texts = FreeRunningFeed(runs[0].folder) if len(runs) == 1 else None  # several runs are compared by figures alone
     states: list[str | None] = [None] * len(runs)
@@ -83,7 +83,10 @@ async def _stream_updates(site: Site, request: Request, runs: list[TrainingRun])
 def _read_update(
     run: TrainingRun, feed: MetricsFeed, texts: FreeRunningFeed | None, state_before: str | None
 ) -> dict[str, Any] | None:
-    """Returns a run's state and age, with new metrics and texts of free running; None if nothing has changed."""
+    """Returns a run's state and age, with new metrics and texts of free running; None if nothing has changed.
+
+    The state is `gone` if the run's folder does not exist any more.
+    """
     update, state = feed.read(), run.read_state() if run.folder.is_dir() else "gone"
     said = texts.read() if texts else None
     if update is None and said is None and state == state_before:
