@@ -36,6 +36,8 @@ _TEXT_CARD, _CARD, _N_CODEBOOKS = 1_500, 512, 6
 def measure_speed(n_frames: int, multiple: int, seconds: float) -> float:
     """Runs training steps for a while, and returns their median frames per second, without the first three steps.
 
+    PyTorch has one thread and seed 0 from then on.
+
     Args:
         n_frames: approximate number of frames of a step.
         multiple: lengths are rounded up to a multiple of it; their padding does not count as frames.

@@ -52,7 +52,7 @@ def time_run(config: RefreshConfig) -> float:
 def compare(folder: Path, kind: str, whole: Path, source: SourceConfig, n_workers: int) -> dict[str, float]:
     """Makes the three runs on one kind of cluster, and compares their files with those of the dataset `whole`.
 
-    Returns the seconds of each run.
+    Returns the seconds of each run; of the one whose scheduler is killed, those of its second start.
 
     Raises:
         RunError: a byte differs.

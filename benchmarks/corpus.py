@@ -75,7 +75,7 @@ def run_command(config: RefreshConfig, folder: Path) -> dict[str, Any]:
 
 
 def measure_size(folder: Path, n_questions: int, n_workers: int, simulator: str) -> dict[str, dict[str, Any]]:
-    """Makes the three runs with this number of questions, and returns the figures of each by its name."""
+    """Makes the three runs with this number of questions in a new folder; returns the figures of each by its name."""
     folder.mkdir(parents=True)
     source = write_questions(folder / "own.jsonl", n_questions, 1)
     config = configure(folder / "out", source, n_workers, simulator)

@@ -80,7 +80,8 @@ def draw_sentences(dataset: TokenDataset, n: int) -> list[Sides]:
 def measure_reading(checkpoint: Checkpoint, sentences: Sequence[Sides], hear: Hearing) -> dict[str, Any]:
     """Lets the model read sentences, and compares transcripts of its audio and of the recordings with the text.
 
-    Returns [errors, words] of the model (`heard`) and of the recordings (`recorded`), and all transcripts (`rows`).
+    Returns [errors, words] of the model (`heard`) and of the recordings (`recorded`), and all transcripts (`rows`). The
+    checkpoint's front-end is converted to float32.
     """
     tokenizer, codec = checkpoint.tokenizer(), checkpoint.codec()
     texts = [each.own.text for each in sentences]
@@ -109,7 +110,7 @@ def measure_reading(checkpoint: Checkpoint, sentences: Sequence[Sides], hear: He
 
 
 def _sum_errors(rows: Sequence[dict[str, str]], by: str) -> list[int]:
-    """Returns [errors, words] of the transcripts in column `by`, summed over all rows."""
+    """Returns [errors, words] of the transcripts in column `by`, summed over all rows; [] if there are no rows."""
 
     def split(text: str) -> list[str]:
         return [each.text for each in split_into_units(extract_words(text))]

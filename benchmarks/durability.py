@@ -87,7 +87,7 @@ def count_fsync_calls(is_on: bool) -> Iterator[list[int]]:
 
 
 def measure(case: Case, n_rounds: int, folder: str | None) -> dict[str, float]:
-    """Runs a case with and without `fsync`, in turn; returns the median seconds of both and the number of calls."""
+    """Runs a case with and without `fsync`, in turn; returns the median seconds of both and the calls of one run."""
     taken_s: dict[bool, list[float]] = {True: [], False: []}
     n_calls = 0
     for n in range(2 * n_rounds):

@@ -58,7 +58,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """Result of a step. `reason` is the last line of its output if it has no figures."""
+    """Result of a step; without figures, `reason` says why: memory, exit code and last line, or a missing need."""
 
     name: str
     title: str
@@ -145,7 +145,7 @@ def _make_training_step(
 
 
 def run_step(step: Step, out: Path, machine: str) -> Result:
-    """Runs a step and returns its result, also if it failed."""
+    """Runs a step and returns its result, also if it failed; its output replaces the log `steps/NAME.log` in `out`."""
     log, figures = out / "steps" / f"{step.name}.log", out / "steps" / f"{step.name}.figures.json"
     work = out / "work" / step.name
     figures.unlink(missing_ok=True)
@@ -195,7 +195,10 @@ def describe_end(code: int, log: str) -> str:
 
 
 def find_known(out: Path, step: Step, machine: str) -> Result | None:
-    """Returns an earlier result that can be reused: of the same command on the same machine, and not failed."""
+    """Returns an earlier result that can be reused: of the same command on the same machine, and not failed.
+
+    Returns None if there is none, or its file is damaged.
+    """
     try:
         known = Result(**json.loads((out / "steps" / f"{step.name}.json").read_text(encoding="utf-8")))
     except (OSError, ValueError, TypeError):
@@ -224,7 +227,7 @@ class Report:
     results: list[Result] = field(default_factory=list)
 
     def add(self, result: Result) -> None:
-        """Adds the result of a step, and writes it and the whole report to the folder."""
+        """Adds the result of a step, and writes the whole report and, unless the step was left out, the result."""
         self.results.append(result)
         text = json.dumps(asdict(result), indent=1) + "\n"
         if result.state != "left out":
@@ -336,7 +339,7 @@ def make_report(out: Path, steps: Sequence[Step], machine: dict[str, Any]) -> Re
 
 
 def main() -> None:
-    """Runs all measurements; exit code 1 if a step failed."""
+    """Runs all measurements, or those of `--only`; exit code 1 if a step failed."""
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.gpu_report", description="Runs all benchmarks of a GPU."
     )

@@ -94,7 +94,7 @@ class Killing:
         If a run ends before it is killed, its duration becomes the new estimate, and another run is started.
 
         Raises:
-            RunError: the dataset differs, or processes are left.
+            RunError: the dataset differs, processes are left, or ten runs ended before they were killed.
         """
         for attempt in range(10):
             out = self.folder / f"killed-{number}-{attempt}"
@@ -143,7 +143,11 @@ class Killing:
         return step
 
     def _time_command(self) -> float:
-        """Runs the command without interruption, checks its dataset, and returns its duration in seconds."""
+        """Runs the command without interruption, checks its dataset, and returns its duration in seconds.
+
+        Raises:
+            RunError: it failed, or the dataset differs.
+        """
         started_s = time.monotonic()
         out = self.folder / "command"
         with start_command(config_on_doubles(out, workers=2), self.folder) as process:
@@ -161,7 +165,11 @@ class Killing:
         return step
 
     def _run_forked(self, target: Callable[..., None], *arguments: Any) -> float:
-        """Runs a refresh to its end in a forked process, and returns its duration in seconds."""
+        """Runs a refresh to its end in a forked process, and returns its duration in seconds.
+
+        Raises:
+            RunError: it failed.
+        """
         started_s = time.monotonic()
         process = self._context.Process(target=target, args=arguments)
         process.start()
@@ -228,7 +236,7 @@ def _count_operations(folder: str, last: int | None) -> list[int]:
 
 
 def main() -> None:
-    """Kills runs and counts them by step; exit code 1 at the first difference."""
+    """Kills runs and counts them by step; exit code 1 at the first difference, whose datasets are not deleted."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.kill", description="Kills runs and compares bytes.")
     parser.add_argument("--n", type=int, default=100, help="number of runs to kill; one in five is the real command")
     parser.add_argument("--seed", type=int, default=0, help="seed of the moments")

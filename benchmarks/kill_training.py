@@ -111,7 +111,7 @@ def make_random_vocabulary(path: Path) -> Tokenizer:
 
 
 def main() -> None:
-    """Kills runs; exit code 1 at the first difference."""
+    """Kills runs; exit code 1 at the first difference, whose files are not deleted."""
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.kill_training", description="Kills trainings and compares losses and weights."
     )

@@ -90,7 +90,10 @@ class Player:
             self._is_final.set()
 
     def _compute_lags_s(self, said: str, speech: Speech, started_s: float) -> list[float]:
-        """Returns the delays of recognised words in seconds, from a word's end to the first text that contains it."""
+        """Returns the delays of recognised words in seconds, from a word's end to the first text that contains it.
+
+        Words that no text contains are left out.
+        """
         first_s: dict[int, float] = {}
         for told_s, heard in self._told:
             found = compare_transcript(said, heard.text)
@@ -115,6 +118,8 @@ def measure_frame_cost_us() -> float:
 
 def summarise(turns: Sequence[Turn], speech_s: float, processor_s: float) -> dict[str, float]:
     """Returns word error rate, delays and processor time of all turns: the table in docs/backends.md.
+
+    The processor time of the turn detector is measured here.
 
     Args:
         speech_s: duration of all sentences that were played, in seconds.

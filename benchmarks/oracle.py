@@ -72,7 +72,7 @@ def ask(
         root: URL of the server.
         folder: folder of the client's cache.
         asked: the requests.
-        done: counter of the outcomes of each request, by its index.
+        done: counter by index of request, to which each outcome is added.
     """
 
     async def session() -> list[ChatReply | RequestError]:
@@ -143,7 +143,7 @@ def measure_throughput(n: int = 2_000, n_sequential: int = 20) -> dict[str, Any]
 
 
 def measure_faults(n: int = 1_000) -> dict[str, Any]:
-    """Checks that each request is answered exactly once or marked failed, although a fifth of all attempts fail."""
+    """Checks (`kept`) that each request is answered once or marked failed, although a fifth of all attempts fail."""
     with served_apart(FAULTY) as root, tempfile.TemporaryDirectory() as folder:
         begun_s = time.monotonic()
         done: Counter[int] = Counter()
@@ -167,7 +167,7 @@ def measure_faults(n: int = 1_000) -> dict[str, Any]:
 
 
 def measure_kill(n: int = 1_000) -> dict[str, Any]:
-    """Checks that a run that is killed in the middle does not repeat a request whose answer it had stored."""
+    """Checks (`kept`) that a run that is killed in the middle does not repeat a request whose answer it had stored."""
     with served_apart(FAULTY) as root, tempfile.TemporaryDirectory() as folder:
         command = [sys.executable, "-m", "benchmarks.oracle", "--ask", root, folder, str(n)]
         with subprocess.Popen(command) as asking:  # noqa: S603 - ourselves
@@ -198,7 +198,11 @@ def measure_kill(n: int = 1_000) -> dict[str, Any]:
 
 
 def measure_stage(n: int = 40) -> dict[str, Any]:
-    """Checks a whole run with the faulty server: each event is answered once or marked failed; `n` limits its items."""
+    """Checks (`kept`) a whole run with the faulty server: each event is answered once or marked failed.
+
+    Args:
+        n: maximum number of items of each source.
+    """
     from flows.runs.refresh import run_refresh
     from tests.support.runs import Silent, config_on_doubles
 

@@ -22,7 +22,7 @@ from tests.support.runs import Silent, config_on_doubles
 
 
 def measure_engine(engine: str, model: str | None, n_items: int, max_in_flight: int) -> dict[str, Any]:
-    """Runs the pipeline once with a chat engine; returns its times, usage, speeds, and events by status.
+    """Runs the pipeline once in a temporary folder; returns its times, usage, speeds, and events by status.
 
     Args:
         engine: name of the chat engine.

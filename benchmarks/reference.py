@@ -81,7 +81,7 @@ def make_rows(dialogues: Sequence[AudioDialogue], tokenizer: Tokenizer) -> Rows:
 def pack(rows: Rows, text_card: int) -> list[list[NDArray[np.int32]]]:
     """Returns the columns of each dialogue for training, cut into chunks; speaker A is the one that is learnt.
 
-    The labels of the chunks are made too, since the time is measured, but not returned.
+    The labels of the chunks are made too, as part of the measured work, but not returned.
     """
     packed = []
     for a, b in rows:

@@ -34,7 +34,7 @@ from tests.support.soak import soak
 
 
 def run_frames(options: argparse.Namespace) -> bool:
-    """Measures frame times relative to the bare step, and finds the largest number of sessions in real time."""
+    """Measures frame times and the largest number of sessions in real time; returns False if nothing fits the GPU."""
     with _open_checkpoint(options.checkpoint, options.preset, options.codec, options.device) as folder:
         loaded = load_checkpoint(folder, options.device)
         measure = serve_frames.measure_frames
@@ -87,7 +87,7 @@ def run_swap(options: argparse.Namespace) -> bool:
 
 
 def run_attacks(options: argparse.Namespace) -> bool:
-    """Runs attacks beside a good caller, each on its own server, and prints what they cost."""
+    """Runs attacks beside a good caller, each on its own server, and prints what they cost; always returns True."""
     with _open_checkpoint(options.checkpoint, "nano") as folder:
         outcomes = serve_attack.run_attacks(str(folder), options.only, options.settings, _print_line)
     print(serve_attack.format_table(outcomes))

@@ -78,7 +78,7 @@ class Harm:
         self.n_closed = 0
 
     async def flood(self, piece: bytes, bytes_per_s: float, first: bytes = b"", reads: bool = True) -> None:
-        """Opens a socket and sends the same data until the server closes it or the time is over.
+        """Opens a socket and sends the same data until the server closes it or the time is over, then waits for `ends`.
 
         Args:
             piece: the data, which is repeated at `bytes_per_s`.
@@ -100,7 +100,10 @@ class Harm:
                 reading.cancel()
 
     async def talk_without_reading(self) -> None:
-        """Opens a socket, sends audio in real time, requests as many answers as allowed, and reads none."""
+        """Opens a socket, sends audio in real time, requests as many answers as allowed, and reads none.
+
+        It ends like `flood`.
+        """
         sound = base64.b64encode(bytes(2 * FRAME_N_SAMPLES)).decode()
         said = _make_text_frame({"type": "input_audio_buffer.append", "audio": sound})
         none = _make_text_frame({"type": "none", "event_id": "x" * 512})
@@ -161,7 +164,7 @@ class Harm:
                     await asyncio.sleep(_AGAIN_S)
 
     async def _send_until_closed(self, head: bytes, source: str) -> None:
-        """Sends the head of a request byte by byte on one connection until the server closes it."""
+        """Sends the head of a request, one byte per second, on one connection, and waits until the server closes it."""
         reader, writer = await asyncio.open_connection(*self._place, local_addr=(source, 0))
         sending = asyncio.create_task(_send_byte_by_byte(writer, head))
         try:
@@ -175,6 +178,8 @@ class Harm:
         self, most_unread: int = 1 << 16
     ) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
         """Opens a socket in mode cascade, which needs no time of the device, and yields it when the attack begins.
+
+        A lost connection ends the `with` block without an error.
 
         Args:
             most_unread: maximum number of bytes that this side leaves unread.
@@ -336,7 +341,12 @@ def _run_on_server(checkpoint: str, settings: Sequence[str], attack: Attack) -> 
 
 
 async def _measure_attack(server: Running, attack: Attack) -> Outcome:
-    """Runs an attack on a server while the good caller talks, from before it until after it."""
+    """Runs an attack on a server while the good caller talks, from before it until after it.
+
+    Raises:
+        RunError, TimeoutError: the clients that are to be accepted first are refused, or not accepted within 30 s.
+        InvalidStatus: the good caller is refused.
+    """
     outcome = Outcome(attack.name)
     url = httpx.URL(server.url)
     harm = Harm((url.host, url.port or 80), attack.seconds)

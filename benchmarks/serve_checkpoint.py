@@ -22,7 +22,7 @@ from tests.support.vocabularies import make_vocabulary
 def make_random_checkpoint(
     folder: Path, model: ModelConfig, codec_name: str = "codec2-learnt", device: str = "cpu"
 ) -> Path:
-    """Makes an export of a front-end of this shape in `folder`, and returns its path.
+    """Writes a codec, a vocabulary and an export of a front-end of this shape to `folder`; returns the export's path.
 
     Args:
         codec_name: codec2-learnt, as `nano` has it, or mimi, of its real shape.

@@ -104,7 +104,10 @@ class _Caller:
                 self.wait.heard = f"{self.wait.heard} {data['text']}".strip()
 
     def _on_said(self, now_s: float, text: str) -> None:
-        """Records words of the model: the first answer, and when the key words are complete."""
+        """Records words of the model: the first answer, and when the key words are complete.
+
+        Of words before the end of the question, only the time of the last is kept.
+        """
         wait, self.last_said_s = self.wait, now_s
         if self.end_s == float("inf"):
             return
@@ -122,6 +125,8 @@ class _Caller:
 
 class WaitsFile:
     """Known waits in a JSON lines file, so that a run can be resumed.
+
+    The file does not say with which checkpoint and settings they were measured; those must be the same.
 
     Args:
         path: the file; with None, nothing is stored.

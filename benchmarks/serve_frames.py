@@ -89,7 +89,10 @@ def measure_frames(
 
 
 def measure_bare_steps(checkpoint: Checkpoint, n_slots: int, n_steps: int, cuda_graphs: bool = True) -> list[float]:
-    """Returns the seconds of each bare step: audio to codes, a frame of the front-end, codes to audio, on all slots."""
+    """Returns the seconds of each bare step: audio to codes, a frame of the front-end, codes to audio, on all slots.
+
+    On a CPU, PyTorch has one thread from then on, as in the server.
+    """
     front_end = checkpoint.front_end
     device = front_end.lm.device
     codec = checkpoint.codec(str(device))

@@ -16,7 +16,7 @@ _ENDING_S = 60
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """A server that callers can reach at `url`; `log` is the rest of its output."""
+    """A server that callers can reach at `url`; `log` is the file with its standard error."""
 
     url: str
     process_id: int
@@ -27,7 +27,7 @@ class Running:
 def run_server(checkpoint: str, settings: Sequence[str], n_descriptors: int | None = None) -> Iterator[Running]:
     """Runs `kame serve` on a free port of this machine for a `with` block, and yields how to reach it.
 
-    It has the embedded chat model if the settings name no other.
+    It has the embedded chat model if the settings name no other. Its log is deleted at the end of the block.
 
     Args:
         settings: options for `kame serve --set`.

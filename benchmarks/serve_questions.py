@@ -38,6 +38,8 @@ class Question:
 def draw_questions(folder: str, checkpoint: str, splits: Sequence[str], n: int, seed: int) -> list[Question]:
     """Draws at most `n` questions of the dialogues in some splits by seed, without dialogues with an interruption.
 
+    Of token rows, `n` are drawn before those with an interruption are left out.
+
     Args:
         folder: folder of a dataset, whose audio is played; or of token rows, whose codes are first decoded by the
             checkpoint's codec, which makes recognition harder.

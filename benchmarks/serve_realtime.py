@@ -69,7 +69,7 @@ class RealtimeCall:
         await self.send({"type": "session.update", "kame": changes})
 
     async def say(self, frames: AsyncIterator[Samples]) -> None:
-        """Sends frames as they come, until there are no more or the server has ended the call."""
+        """Sends frames as they come, until there are no more or the server has ended the call (`ended`)."""
         try:
             async for frame in frames:
                 sound = base64.b64encode(encode_pcm16(frame)).decode()
@@ -79,7 +79,7 @@ class RealtimeCall:
             self.ended = self.ended or f"connection lost: {error}"
 
     async def wait_until_answered(self) -> None:
-        """Waits until the server has sent a frame for each one that it received, at most 3 s."""
+        """Waits until the server has sent a frame for each one that it received; after 3 s it returns all the same."""
         with suppress(TimeoutError):
             async with asyncio.timeout(_OWED_S):
                 while self.n_answered < self.n_sent and not self._hearing.done():
@@ -99,7 +99,7 @@ class RealtimeCall:
         """Records the server's messages until the connection ends, and requests each next response.
 
         Raises:
-            BackendError: a message is not of the protocol.
+            BackendError: a message is not of the protocol; the task ends, and leaving the call discards the error.
         """
         try:
             async for text in self._socket:

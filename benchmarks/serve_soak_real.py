@@ -109,7 +109,10 @@ class RealSoak:
         self._sounds: list[Samples] = [kokoro.synthesise(each.text, voice, 1.0).samples for each in SENTENCES]
 
     async def run(self, minutes: float) -> None:
-        """Runs rounds of callers until the time is over; after each, the server must be as empty as after loading."""
+        """Runs rounds of callers until the time is over; after each, the server must be as empty as after loading.
+
+        Failed checks are added to `broken` of the report.
+        """
         end_s = time.monotonic() + 60 * minutes
         while time.monotonic() < end_s or len(self._held) < LOADED + 1:
             await self._run_measured_round()
@@ -149,7 +152,10 @@ class RealSoak:
                 lanes.create_task(self._kill_recogniser(self._recogniser))
 
     async def _run_caller(self, kind: Kind) -> None:
-        """Runs one caller of a kind, which tries again if the server is too busy; other refusals fail the test."""
+        """Runs one caller of a kind, which tries again if the server is too busy.
+
+        Other refusals, and twelve in a row, are reported as failed checks.
+        """
         number = next(self._numbers)
         for _ in range(_MOST_TRIES):
             try:
@@ -186,7 +192,7 @@ class RealSoak:
             self._report.broken.append(broken)
 
     async def _stall_chat(self) -> None:
-        """Suspends the chat model's process for 8 s, while callers continue."""
+        """Suspends each process of the chat model in turn for 8 s, while callers continue."""
         await asyncio.sleep(5)
         for child in psutil.Process(self._server.process_id).children(recursive=True):
             with suppress(psutil.Error):
@@ -199,7 +205,7 @@ class RealSoak:
                         os.kill(child.pid, signal.SIGCONT)
 
     async def _kill_recogniser(self, recogniser: RecogniserProcess) -> None:
-        """Kills the recogniser's process during a call, and restarts it after 6 s."""
+        """Kills the recogniser's process during a call, or after 45 s without one, and restarts it after 6 s."""
         until_s = time.monotonic() + _ROUND_S
         while not self._n_talking and time.monotonic() < until_s:
             await asyncio.sleep(0.1)

@@ -146,7 +146,10 @@ def _measure_rate(workers: Workers, parts: Sequence[Part]) -> float:
 
 
 def measure_memory(n_utterances: int) -> Memory:
-    """Returns the memory of the workers, one per core, while each synthesises about `n_utterances` (more than 100)."""
+    """Returns the memory of the workers, one per core, while each synthesises about `n_utterances` (more than 100).
+
+    Of a worker that made fewer than 100, both readings are its last one.
+    """
     n_cores = os.cpu_count() or 1
     with tempfile.TemporaryDirectory() as folder:
         config, parts = prepare_scripts(Path(folder), -(-n_utterances * n_cores // LEAST_UTTERANCES), n_cores)

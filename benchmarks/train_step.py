@@ -74,11 +74,15 @@ class Stopwatch(Silent):
         self._last_step = last_step
 
     def begin(self, step: int, max_steps: int) -> None:
-        """Records the start of the first step."""
+        """Records the start of the first step; the times of an earlier run are discarded."""
         self.marks = [time.perf_counter()]
 
     def step(self, step: int, figures: Mapping[str, float]) -> None:
-        """Records the end of a step."""
+        """Records the end of a step and its figures.
+
+        Raises:
+            MeasuredError: it was the last step.
+        """
         self.marks.append(time.perf_counter())
         if figures is not self.figures and "loss" in figures:
             self.losses.append(figures["loss"])
@@ -102,6 +106,8 @@ def make_benchmark_config(
     minutes: float | None = None,
 ) -> TrainConfig:
     """Returns the configuration of a training by a preset's recipe, on inputs that `make_inputs` writes.
+
+    Under torchrun, each process has one micro-batch of a step (`WORLD_SIZE`).
 
     Args:
         precision, device, batch_frames: None for those of the recipe.
@@ -189,7 +195,10 @@ def _cross_entropy(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
 
 
 def measure_whole(config: TrainConfig) -> dict[str, Any]:
-    """Runs a training; returns speed and memory of its steps, and the memory that `kame plan` computes."""
+    """Runs a training; returns speed and memory of its steps, and the memory that `kame plan` computes.
+
+    The inputs must exist. Files of the run stay in `config.out`.
+    """
     watch = Stopwatch(None if config.max_hours else config.max_steps)
     with suppress(MeasuredError):
         train(config, watch)

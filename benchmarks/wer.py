@@ -97,7 +97,7 @@ def transcribe_utterances(reader: DatasetReader, recogniser: Recogniser, limit: 
 
 
 def compute_rate(heard: Sequence[Heard]) -> Rate:
-    """Computes the word error rate over utterances, with its bootstrap interval over dialogues (seed 0)."""
+    """Computes the word error rate over one or more utterances, with its bootstrap interval over dialogues (seed 0)."""
     by_dialogue: dict[str, list[int]] = defaultdict(lambda: [0, 0])
     for each in heard:
         by_dialogue[each.dialogue_id][0] += each.n_errors
@@ -143,6 +143,7 @@ def _select_rows(reader: DatasetReader, limit: int | None) -> Iterator[AudioDial
 
 
 def _format_percent(share: float | None) -> str:
+    """Formats a share in percent; `-` for None."""
     return "-" if share is None else f"{share:.1%}"
 
 
