@@ -60,7 +60,11 @@ def _make_data_type(hint: Any) -> pa.DataType:
 
 
 def make_schema(record: type) -> pa.Schema:
-    """Returns the Arrow schema of a record class, with the schema version in its metadata."""
+    """Returns the Arrow schema of a record class, with the schema version in its metadata.
+
+    Raises:
+        TypeError: if a field has a type that records cannot hold.
+    """
     if record not in _schemas:
         columns = [_make_field(name, hint) for name, hint in _get_hints(record).items()]
         metadata = {"kame_schema_version": str(SCHEMA_VERSION), "kame_record": record.__name__}
@@ -116,7 +120,7 @@ def _is_readable(found: pa.DataType | None, wanted: pa.Field) -> bool:
 
 @cache
 def _make_record_reader(record: type) -> Convert:
-    """Returns the function that makes a record of an Arrow row; fields without a column are null."""
+    """Returns the function that converts a row, as a dict, to a record; fields that the row lacks become None."""
     readers = [(name, _make_reader(hint)) for name, hint in _get_hints(record).items()]
     kept = [name for name, read in readers if read is None]
     changed = [(name, read) for name, read in readers if read is not None]
@@ -132,7 +136,7 @@ def _make_record_reader(record: type) -> Convert:
 
 @cache
 def _make_row_writer(record: type) -> Convert:
-    """Returns the function that makes an Arrow row of a record."""
+    """Returns the function that converts a record to a row, as a dict for Arrow."""
     writers = [(name, _make_writer(hint)) for name, hint in _get_hints(record).items()]
 
     def write_row(made: Any) -> dict[str, Any]:

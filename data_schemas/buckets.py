@@ -55,12 +55,12 @@ class Bucket(Store):
         self._is_s3 = protocol == "s3"
 
     def exists(self, path: str) -> bool:
-        """See `Store.exists`."""
+        """See `Store.exists`; raises StoreError if the bucket cannot be read."""
         with self.translate_errors(path, "look for"):
             return super().exists(path)
 
     def files(self, folder: str, suffix: str = "") -> list[str]:
-        """See `Store.files`."""
+        """See `Store.files`; raises StoreError if the bucket cannot be read."""
         with self.translate_errors(folder, "list"):
             return super().files(folder, suffix)
 
@@ -70,7 +70,10 @@ class Bucket(Store):
             self.fs.rm_file(self.at(path))
 
     def list_states(self) -> dict[str, str]:
-        """Returns the states of all files by path; a state changes with the content."""
+        """Returns the states of all files by path: ETag (S3) or generation (Google), which changes with the content.
+
+        It is empty if there are no files. Raises StoreError if the bucket cannot be read.
+        """
         with self.translate_errors("", "list"):
             found = self.fs.find(self.root, detail=True)
         return {name.removeprefix(f"{self.root}/"): _get_state(info) for name, info in found.items()}
@@ -84,7 +87,11 @@ class Bucket(Store):
                 return None
 
     def upload(self, path: str, local: str) -> None:
-        """Uploads a local file, and replaces an existing one; the object is complete or absent."""
+        """Uploads a local file, and replaces an existing one, whatever its state; the object is complete or absent.
+
+        Raises:
+            StoreError: the bucket fails or does not exist, or the local file cannot be read.
+        """
         with self.translate_errors(path, "write"):
             self.fs.put_file(local, self.at(path))
 

@@ -64,7 +64,7 @@ DOES_NOT_MATTER: Mapping[str, Mapping[str, str]] = {
 def dump_relevant_fields(config: Config) -> dict[str, Any]:
     """Returns a configuration as a dictionary without the fields that `DOES_NOT_MATTER` lists for its class.
 
-    Configurations in its fields are whole.
+    Nested configurations keep all their fields.
     """
     left_out = DOES_NOT_MATTER.get(type(config).__name__, {})
     return {name: value for name, value in config.model_dump(mode="json").items() if name not in left_out}

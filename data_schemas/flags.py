@@ -16,7 +16,7 @@ FLAGS = "flags.jsonl"
 def read_flagged(store: Store) -> dict[str, str]:
     """Returns the reasons of flagged dialogues by id; of several lines for one dialogue, the last counts.
 
-    Flagged dialogues are excluded from the next shards and from training.
+    Without the file there are none. Flagged dialogues are excluded from the next shards and from training.
 
     Raises:
         DatasetError: if a line is not a valid flag.
@@ -39,11 +39,13 @@ def read_flagged(store: Store) -> dict[str, str]:
 
 
 def set_flag(store: Store, dialogue_id: str, reason: str) -> None:
-    """Flags a dialogue with the current time; the reason replaces an earlier one.
+    """Flags a dialogue with the current time; the reason replaces an earlier one. Whether it exists is not checked.
+
+    The file is rewritten under a lock of the local dataset folder, for which this waits.
 
     Raises:
         DatasetError: if an existing line is not a valid flag.
-        StoreError: if the file cannot be written.
+        StoreError: if there is no such folder, or the file cannot be written.
     """
     time = datetime.now(UTC).isoformat(timespec="seconds")
     flag = {"dialogue_id": dialogue_id, "reason": reason, "time": time}
@@ -52,7 +54,7 @@ def set_flag(store: Store, dialogue_id: str, reason: str) -> None:
 
 
 def clear_flag(store: Store, dialogue_id: str) -> None:
-    """Removes the flag of a dialogue, if it has one; raises the same errors as `set_flag`."""
+    """Removes the flag of a dialogue, if it has one; locks and raises errors as `set_flag`."""
     with _lock_flags(store):
         if dialogue_id in read_flagged(store):
             _write(store, _read_lines_of_others(store, dialogue_id))
@@ -72,7 +74,7 @@ def _write(store: Store, lines: list[bytes]) -> None:
 
 @contextmanager
 def _lock_flags(store: Store) -> Iterator[None]:
-    """Locks the dataset's folder while its flags are rewritten, because two people may flag at the same time."""
+    """Locks the dataset's folder in the block, after waiting for others, since two people may flag at the same time."""
     with store.translate_errors(FLAGS, "lock"):
         folder = os.open(store.root, os.O_RDONLY)
     try:

@@ -54,7 +54,7 @@ def parse_address(address: str) -> HubDataset:
 
 
 def connect() -> "HfApi":
-    """Returns a client of the Hub with the token of the environment.
+    """Returns a client of the Hub with the token of the environment; no request is made yet.
 
     Raises:
         ConfigError: if its library is not installed.
@@ -91,23 +91,24 @@ def translate_hub_errors(name: str, remedy: str = f"Check the name, the network 
 
 
 def fetch_dataset(address: str, patterns: tuple[str, ...]) -> Path:
-    """Downloads files of a dataset to the local cache, if they are not there yet, and returns its local folder.
+    """Downloads files of a dataset to the local cache, if they are not there yet, and returns its folder there.
 
-    All calls of a process see the same commit of a revision, even if a newer one is published meanwhile.
+    If the Hub cannot be reached, files of the last download are used. All calls of a process see the same commit of a
+    revision, even if a newer one is published meanwhile.
 
     Args:
         patterns: glob patterns of paths in the dataset.
 
     Raises:
         ConfigError: if the address is not valid, or the Hub's library is not installed.
-        BackendError: if the Hub does not answer, or has no such dataset.
+        BackendError: if the Hub does not answer and the files are not in the cache, or it has no such dataset.
     """
     found = parse_address(address)
     return _fetch(found.name, _find_commit(*found), patterns)
 
 
 def open_dataset(address: str) -> Store:
-    """Opens a dataset on the Hub for remote reading, at the same commit as `fetch_dataset`.
+    """Opens a dataset on the Hub for remote reading, at the same commit as `fetch_dataset`; downloads its manifest.
 
     Raises:
         ConfigError, BackendError: as for `fetch_dataset`.

@@ -60,7 +60,7 @@ def check_licences(licences: Mapping[str, str | None], told: Mapping[str, str], 
     Args:
         licences: licence of each part by its name, from the files; None: not stated.
         told: licences given by the user, for parts whose licence is unknown (`judge_licence`).
-        where: the folder.
+        where: the folder, for messages.
 
     Raises:
         ConfigError: if a licence forbids it or is unknown, or `told` names a part that does not exist or whose licence
@@ -131,7 +131,7 @@ def join_licences(licences: Iterable[str | None]) -> str | None:
 
 
 def add_licences_to_card(card: str, licences: Mapping[str, str], more: str) -> str:
-    """Returns a dataset or model card with its licences added, to the YAML metadata for the Hub and as a table.
+    """Returns a dataset or model card with its licences as a table, and as `license` of its YAML metadata for the Hub.
 
     Args:
         card: Markdown, with or without YAML metadata.

@@ -77,7 +77,8 @@ def publish(
     Args:
         repository: owner/name.
         public: whether a new repository is public; an existing one is not changed.
-        on_file: callback for progress, called with the number of files that are there in addition to earlier ones.
+        on_file: callback for progress, called with the number of files that are there already, and then, after each
+            commit, with the number of files it added.
 
     Raises:
         ConfigError: if the name is not valid, there is no token, or the repository holds other files and not the
@@ -96,7 +97,7 @@ def publish(
 
 
 class _Publication:
-    """One upload to a repository."""
+    """One upload to a repository, whose files are listed when it is made; that raises the errors of `publish`."""
 
     def __init__(self, api: "HfApi", repository: str, offer: Offer, on_file: Callable[[int], None]) -> None:
         from huggingface_hub.hf_api import RepoFile
@@ -197,7 +198,7 @@ class _Publication:
 
 
 def _hash_content(file: HubFile) -> str:
-    """Returns the checksum of the current content.
+    """Returns the SHA-256 of the current content in hexadecimal.
 
     Raises:
         StoreError: if the file cannot be read.

@@ -185,7 +185,10 @@ class RateBook:
         return cls([*own, *(_parse_rates(text, str(REFERENCE)) for text in texts)])
 
     def find(self, rows_of: Callable[[Rates], Sequence[Row]], fits: Callable[[Row], bool]) -> tuple[Row, Origin] | None:
-        """Returns the first row that `fits` accepts, with its origin, or None; `rows_of` lists those of a `Rates`."""
+        """Returns the first entry that `fits` accepts, with its origin; None if there is none.
+
+        `rows_of` returns the entries of one `Rates` that are searched, such as its costs.
+        """
         for rates in self.rates:
             for row in rows_of(rates):
                 if fits(row):
@@ -237,7 +240,7 @@ def read_rates(path: Path) -> Rates:
 
 
 def format_rates(rates: Rates) -> str:
-    """Returns rates as the text of a rates file."""
+    """Returns rates as the text of a rates file, without fields that have their defaults."""
     text: str = yaml.safe_dump(rates.model_dump(exclude_defaults=True), sort_keys=False)
     return text
 
@@ -287,7 +290,7 @@ def make_unknown(key: str, section: str, title: str, unit: str, why: str) -> Fig
 
 
 def sum_figures(key: str, section: str, title: str, parts: Sequence[Figure], basis: str = "sum of the above") -> Figure:
-    """Returns the sum of figures of the same unit as a figure; its value is unknown if one of them is unknown."""
+    """Returns the sum of at least one figure, all in the same unit; it is unknown if one of them is unknown."""
     missing = [each.title for each in parts if each.value is None]
     if missing:
         return make_unknown(key, section, title, parts[0].unit, f"so is {', '.join(missing)}")

@@ -25,6 +25,7 @@ def read_manifest(store: Store) -> Manifest:
 
     Raises:
         DatasetError: if there is none, or it is damaged or has another schema version.
+        StoreError: if it cannot be read.
     """
     if not store.exists(MANIFEST):
         raise DatasetError(f"{store.root} is not a dataset: it has no {MANIFEST}.", "Make one with `kame refresh`.")
@@ -68,12 +69,14 @@ def open_store(root: str) -> Store:
 
 
 class DatasetReader:
-    """Reads a dataset through its manifest.
+    """Reads a dataset through its manifest, flagged dialogues (`flags.py`) included.
 
     Args:
         root: a folder, `hf://datasets/owner/name[@revision]`, or `s3://` or `gs://` with bucket and prefix.
-        oracle_version: version of the oracles to read; None: the one in the manifest.
-        in_place: for a dataset on the Hub, read the needed byte ranges remotely instead of downloading the files.
+        oracle_version: version of the oracles to read; None: the one in the manifest. If there is no such version,
+            no dialogue has oracles.
+        in_place: for a dataset on the Hub, read the needed byte ranges remotely instead of downloading all dialogues
+            and oracles of the version at once.
 
     Raises:
         ConfigError: if the address is not valid, or the library for it is not installed.
@@ -99,7 +102,7 @@ class DatasetReader:
         return entry.kind == DATA or (entry.kind == ORACLE and entry.oracle_version == self.oracle_version)
 
     def dialogue(self, dialogue_id: str | None = None) -> tuple[AudioDialogue, OracleRow | None]:
-        """Returns a dialogue with its audio and its oracles, if it has any; None: the first dialogue of the dataset.
+        """Returns a dialogue with its audio, and its oracles or None; without an id, the first dialogue of the dataset.
 
         Raises:
             DatasetError: if there is no such dialogue.
@@ -119,7 +122,7 @@ class DatasetReader:
         )
 
     def dialogues(self) -> Iterator[AudioDialogue]:
-        """Iterates over all dialogues with their audio, shard by shard, with only a few of them in memory."""
+        """Iterates over all dialogues with their audio, without oracles, shard by shard, a few in memory at a time."""
         for entry in self.manifest.select_kind(DATA):
             for table in self.store.read_batches(entry.path, _DIALOGUES_AT_ONCE):
                 yield from from_table(table, AudioDialogue)

@@ -19,7 +19,7 @@ def make_group_id(question: str) -> str:
 
 
 def choose_split(group: str, config: SplitConfig) -> str:
-    """Returns `train`, `validation` or `test`: the same for all items of a group, in any dataset."""
+    """Returns `train`, `validation` or `test`: the same for all items of a group, in all datasets with this split."""
     share = int(digest("split", config.seed, group), 16) / 16**16
     if share < config.test_share:
         return "test"

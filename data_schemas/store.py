@@ -41,7 +41,7 @@ class Written:
 
 
 class Store:
-    """A folder whose files are written atomically.
+    """A folder whose files are written atomically; it is created with the first file, if it does not exist.
 
     Args:
         root: a local folder; or, with `fs`, a folder of that file system.
@@ -78,7 +78,10 @@ class Store:
         return int(self.fs.size(self.at(path)))
 
     def files(self, folder: str, suffix: str = "") -> list[str]:
-        """Returns the sorted paths of all files below a folder, with this suffix; empty if there is no such folder."""
+        """Returns the sorted paths, relative to the root, of all files at any depth below a folder, with this suffix.
+
+        Temporary files are included. The list is empty if there is no such folder.
+        """
         top = self.at(folder)
         if not self.fs.exists(top):
             return []
@@ -160,7 +163,7 @@ class Store:
         return Written(path, self.n_bytes(path), sha256)
 
     def write_bytes(self, path: str, data: bytes) -> Written:
-        """Writes a file atomically, and returns its size and checksum.
+        """Writes or replaces a file atomically, creates its folders, and returns its size and checksum.
 
         Raises:
             StoreError: as `open_batch`.
@@ -169,7 +172,7 @@ class Store:
             return batch.write_bytes(path, data)
 
     def write_table(self, path: str, table: pa.Table) -> Written:
-        """Writes a table atomically to a Parquet file, the same table as the same bytes; returns size and checksum.
+        """Writes a table to a Parquet file, as `write_bytes`; the same table becomes the same bytes.
 
         Raises:
             StoreError: as `open_batch`.
@@ -179,7 +182,11 @@ class Store:
 
     @contextmanager
     def open_for_writing(self, path: str) -> Iterator[Any]:
-        """Opens a binary file for writing, which gets its name only if the block succeeds."""
+        """Opens a binary file for writing, which gets its name, or replaces an existing file, if the block succeeds.
+
+        Raises:
+            StoreError: as `open_batch`; any other OSError in the block also becomes one.
+        """
         with self.open_batch() as batch, batch.open_for_writing(path) as sink:
             yield sink
 
@@ -187,7 +194,7 @@ class Store:
     def open_batch(self) -> Iterator["Batch"]:
         """Opens a batch: files that are written in the block get their names at its end, in the order of writing.
 
-        All contents are synced to the disk before the first rename, which takes hardly longer than for one file.
+        All contents are synced to the disk before the first rename. If the block raises an error, no file changes.
 
         Raises:
             StoreError: if a file cannot be written or synced. Then no new file exists, and a file that was to be
@@ -214,7 +221,7 @@ class Store:
 
 
 class Batch:
-    """Files that are written to temporary files and renamed together; `Store.open_batch` makes one."""
+    """Files that are written to temporary files and renamed one after another; `Store.open_batch` makes one."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -274,7 +281,7 @@ class Batch:
             raise
 
     def discard(self) -> None:
-        """Deletes all files that have not been renamed."""
+        """Deletes all temporary files that have not been renamed; errors are ignored."""
         for _, aside in self._asides:
             self._remove(aside)
 
@@ -313,8 +320,10 @@ _SYNC_NOT_SUPPORTED: Final = {errno.EINVAL, errno.ENOTSUP, errno.EBADF, errno.EA
 def sync(place: str | Path) -> None:
     """Syncs a file's content, or the entries of a folder, to the disk (fsync).
 
+    A file system that cannot sync folders is not an error.
+
     Raises:
-        OSError: if the disk failed.
+        OSError: if it does not exist, cannot be opened, or the disk failed.
     """
     try:
         descriptor = os.open(place, os.O_RDONLY)
@@ -331,9 +340,11 @@ def sync(place: str | Path) -> None:
 def create_folder(out: str | Path) -> Iterator[Path]:
     """Creates a folder and yields its temporary path; it gets the name `out` if the block succeeds, else it is deleted.
 
+    Folders above it are created. What another process, perhaps a killed one, has written for the same `out` is deleted.
+
     Raises:
         ConfigError: if `out` already exists.
-        StoreError: if it cannot be written.
+        StoreError: if it cannot be written; any OSError in the block also becomes one.
     """
     target = Path(out).expanduser()
     if target.exists():

@@ -16,7 +16,7 @@ _TypedLoader.add_implicit_resolver(
 
 
 def load_typed_yaml(text: str) -> Any:
-    """Parses YAML.
+    """Parses YAML safely; 1e-5 becomes a float, not a string as in YAML 1.1.
 
     Raises:
         yaml.YAMLError: if the text is not valid YAML.

@@ -307,8 +307,8 @@ class ChatConfig(Config):
     def n_in_flight(self) -> int:
         """Maximum number of concurrent requests: by default one per slot of the embedded server, else 64 per server.
 
-        More gain nothing on two cores and make answers less repeatable: of 48 greedy answers, 48 were the same with
-        one request in flight, and 18 with four.
+        More requests to an embedded server gain nothing on two cores and make answers less repeatable: of 48 greedy
+        answers, 48 were the same with one request in flight, and 18 with four.
         """
         return self.max_in_flight or (self.n_slots if self.engine == "llamacpp" else 64 * max(1, len(self.base_urls)))
 

@@ -83,6 +83,7 @@ class CopyConfig(Config):
 
     @model_validator(mode="after")
     def _check_order(self) -> Self:
+        """Checks that min_frames is at most max_frames."""
         if self.min_frames > self.max_frames:
             raise ValueError("min_frames is greater than max_frames")
         return self

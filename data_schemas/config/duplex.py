@@ -51,5 +51,6 @@ class DuplexConfig(CallsConfig):
 
     @model_validator(mode="after")
     def _check_splits(self) -> Self:
+        """Checks that test is not combined with other splits."""
         check_test_stands_alone(self.splits)
         return self

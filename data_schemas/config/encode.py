@@ -44,4 +44,5 @@ class EncodeConfig(Config):
     @field_validator("codes_from")
     @classmethod
     def _expand_all(cls, folders: list[str]) -> list[str]:
+        """Expands a leading `~` in each path."""
         return [str(expand_home(each)) for each in folders]

@@ -19,7 +19,7 @@ _CODEC = "codec2-learnt"
 
 
 def find_seed_folders(out: str | Path) -> dict[int, Path]:
-    """Returns the folders of the seeds that were trained in `out`, by seed."""
+    """Returns the folders `out`/seed-N by N, whatever they hold; empty if there are none."""
     named = {each.name.removeprefix(SEED_PREFIX): each for each in Path(out).glob(f"{SEED_PREFIX}*/")}
     return {int(seed): each for seed, each in named.items() if seed.isdecimal()}
 
@@ -247,12 +247,13 @@ class FrontEndConfig(Config):
     @field_validator("out", "checkpoints", "speech", "tokenizer", "codec_path", "init_from")
     @classmethod
     def _expand_home(cls, path: str | None) -> str | None:
+        """Expands a leading `~` in paths."""
         return expand_home(path)
 
     @model_validator(mode="before")
     @classmethod
     def _apply_preset(cls, fields: Any) -> Any:
-        """Adds the defaults that a preset has for fields that are not given (`Preset.begins_with`)."""
+        """Adds the defaults that a preset has for fields that are not given or None (`Preset.begins_with`)."""
         name = fields.get("preset", cls.model_fields["preset"].default) if isinstance(fields, dict) else None
         if isinstance(name, str) and name in PRESETS and PRESETS[name].begins_with:
             return {**PRESETS[name].begins_with, **{key: each for key, each in fields.items() if each is not None}}

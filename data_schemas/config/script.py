@@ -126,6 +126,7 @@ class FormsConfig(Config):
 
     @model_validator(mode="after")
     def _check_order(self) -> Self:
+        """Checks that lead_min_s is at most lead_max_s."""
         if self.lead_min_s > self.lead_max_s:
             raise ValueError("lead_min_s is above lead_max_s")
         return self

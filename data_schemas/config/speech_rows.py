@@ -123,6 +123,7 @@ class SpeechRowsConfig(Config):
     @field_validator("without")
     @classmethod
     def _expand_all(cls, folders: list[str]) -> list[str]:
+        """Expands a leading `~` in each path."""
         return [str(expand_home(each)) for each in folders]
 
     @model_validator(mode="after")

@@ -66,6 +66,7 @@ class DelayConfig(Config):
 
     @model_validator(mode="after")
     def _check_order(self) -> Self:
+        """Checks that min_s is at most max_s."""
         if self.min_s > self.max_s:
             raise ValueError("min_s is longer than max_s")
         return self
