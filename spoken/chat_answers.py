@@ -25,7 +25,7 @@ def speak_sentence(sentence: str, before: str = "") -> str:
 
     Args:
         sentence: without Markdown and emoji (`spoken.plain_text`).
-        before: the text before it.
+        before: the text before it; its last 500 characters help to decide what the sentence is about.
 
     Raises:
         Unspeakable: it cannot be read aloud correctly.

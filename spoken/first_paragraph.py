@@ -39,7 +39,7 @@ def may_announce(begun: str) -> bool:
 
 
 def cut_own_words(paragraph: str) -> tuple[str, bool]:
-    """Returns a paragraph without its label, up to the label of another turn; and whether there is another turn."""
+    """Returns a paragraph without its own label ("AI:", "Answer:"), cut before a turn's label, and if it was cut."""
     own = OTHER_LABEL.sub("", OWN_LABEL.sub("", paragraph))
     other = ROLE.search(own)
     return (own[: other.start()], True) if other else (own, False)

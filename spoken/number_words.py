@@ -42,7 +42,7 @@ _JOINERS: Final = {"and", "point", "oh", "o"}
 
 
 def find_cardinal(word: str) -> str | None:
-    """Returns the cardinal of a number word, which may be an ordinal ("twentieth", "thirds"); None for other words."""
+    """Returns the cardinal of a lower-case number word or ordinal ("twentieth", "thirds"); None for other words."""
     if word in _PLAIN:
         return word
     stem = word.removesuffix("s")
@@ -54,7 +54,7 @@ def find_cardinal(word: str) -> str | None:
 
 
 def count_number_words(words: Sequence[str], at: int) -> int:
-    """Returns how many words, from `at` on, are number words that follow one another; 0 if none is there.
+    """Returns how many lower-case words, from `at` on, are number words that follow one another; 0 if none is there.
 
     "a hundred", "point five" and "minus five" start one; "and", "point" and "oh" belong to it only inside.
     """

@@ -56,7 +56,9 @@ class OracleTextFilter:
         self._n_whole = 0  # words of whole sentences
 
     def add_words(self, said: str) -> str:
-        """Adds words of the answer, and returns all that can be released now, each followed by a space.
+        """Adds words of the answer, and returns all that can be released now, each followed by a space; "" if none.
+
+        Words that come when the filter is over are ignored.
 
         Raises:
             UnusableAnswer: the model refuses to answer.

@@ -30,7 +30,7 @@ _LISTED: Final = re.compile(r"\d{1,2}")
 
 
 def find_sentence_end(text: str, start: int = 0) -> int | None:
-    """Returns the index at which the sentence that starts at `start` ends, after its punctuation.
+    """Returns the index at which the sentence that starts at `start` ends, after its punctuation or line break.
 
     Returns None if no end is certain yet, because text may follow.
 
@@ -82,7 +82,7 @@ def _is_point_sentence_end(before: str, word: str, following: str) -> bool | Non
 
 
 def _is_listed(before: str, word: str) -> bool:
-    """Returns whether a number before a point is that of a list: at the start, or after the previous number."""
+    """Returns whether a number before a point is that of a list: at the start, after ":" or ";", or the next number."""
     if _LISTED.fullmatch(word) is None:
         return False
     rest = before[: -len(word)].rstrip(" *_`")

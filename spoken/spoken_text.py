@@ -24,7 +24,7 @@ SPOKEN: Final = re.compile(rf"{_MARKED}(?: {_MARKED})*")
 REASONS: Final = frozenset(
     {
         "blank",  # nothing is left to say
-        "broken_text",  # words run together: "thecell", "productsA"
+        "broken_text",  # words run together: "whatis", "productsA"
         "code",  # letters and digits mixed, or letters that are no word: names of variables, codes
         "formula",  # beyond the simple formulas that people read out
         "markup",  # tags, addresses, programs

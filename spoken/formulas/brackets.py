@@ -118,7 +118,8 @@ def _read_pair(pair: Pair) -> tuple[str, str]:
     """Returns the readings of both brackets: commas in prose, "of" after a function, their names or "" in a formula.
 
     Raises:
-        Unspeakable: they are square brackets or braces in a formula, empty after a name, or a factor or an argument.
+        Unspeakable: they are square brackets or braces in a formula, empty after a name, or may hold a factor or an
+            argument.
     """
     before, after = pair.before, pair.after
     if before is not None and before.kind == "function":

@@ -52,7 +52,7 @@ _OF_ATOMS: Final = re.compile(r"(?i)\b(?:electron|atom|molecul|lattice|bond|nucl
 
 
 def _read_clock(match: Match) -> str:
-    """Reads a time of day: "5:30 p.m." is "five thirty in the afternoon".
+    """Reads a time of day: "5:30 p.m." is "five thirty in the evening".
 
     Raises:
         Unspeakable: it is no time of day, or may be picometers.

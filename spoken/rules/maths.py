@@ -57,7 +57,7 @@ def _find_first_group(match: Match, start: int, count: int = 3) -> str | None:
 def read_exponent(exponent: str) -> Saying:
     """Returns what is said after a base: "squared", "to the power of minus four", "to the n plus one power".
 
-    A sign with at most one digit is the charge of an ion: "two plus".
+    A sign alone or after one digit is the charge of an ion: "2+" is "two plus", but "+2" a power.
 
     Raises:
         Unspeakable: a fraction, a function, an equation or the ending of an ordinal ("th").

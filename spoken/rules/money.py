@@ -54,7 +54,10 @@ def describes_next_noun(match: Match) -> bool:
 
 
 def is_before_noun(match: Match) -> bool:
-    """Returns whether an amount or quantity describes the noun after it: "a $5 ticket", "a 5 kg bag"."""
+    """Returns whether an amount or quantity describes the noun after it, as the words before it or the noun show.
+
+    Such words are an article and numbers: "a $5 ticket", "two 5 kg bags"; such nouns are "bill" and the like.
+    """
     mark = re.escape(match.groupdict().get("sign") or match["unit"])
     other = rf"(?:{mark} ?{_FIGURES}|{_FIGURES} ?{mark})"
     noun = re.match(rf"(?:{_JOINED} {other})*[ -](?:\d+-|off )?([a-z]+)", get_text_after(match))

@@ -1,4 +1,4 @@
-"""Recognises words that have lost a space inside ("isthe", "productsA"), which no reading can repair."""
+"""Recognises words that have lost a space inside ("whatis", "productsA"), which no reading can repair."""
 
 import re
 from typing import Final
@@ -43,7 +43,7 @@ _LETTER_AND: Final = re.compile(
 
 
 def is_run_together(word: str) -> bool:
-    """Returns whether a word of ASCII letters has certainly lost a space inside: "isthe", "productsA"."""
+    """Returns whether the letters of a word show that it lost a space: "whatis", "productsA"; "isthe" is not found."""
     if len(word) > _MAX_LETTERS and word.lower() not in _LONG_WORDS:
         return True
     if re.search("[A-Z]{2,}[a-z]{2,}", word) and not _ENZYME.search(word):

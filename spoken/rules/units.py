@@ -39,8 +39,8 @@ UNIT: Final = (
 )
 """Pattern of a unit after a number: alone, multiplied, or divided by slashes or negative powers.
 
-The inverse of a unit needs a space before it ("3 s^-1", but not "3s^-1"). After a slash, everything without another
-sign is in the denominator: "J/kg K" is "joules per kilogram per kelvin".
+The inverse of a unit needs a space before it ("3 s^-1", but not "3s^-1"). After a slash, factors joined by a
+sign are all in the denominator: "J/kg•K" is "joules per kilogram per kelvin".
 """
 
 UNIT_BEYOND: Final = (

@@ -179,7 +179,10 @@ def _read_saint_or_street(match: Match) -> str:
 
 
 def _read_initials(match: Match) -> str:
-    """Reads "U.S." and "John F. Kennedy"; "Box A. Anna opens it" ends a sentence if there is a box B too."""
+    """Reads initials letter by letter ("U.S.", "John F. Kennedy"), with a full stop if they end a sentence.
+
+    "Box A. Anna opens it" is two sentences if there is a box B too.
+    """
     letters = spell(re.sub(r"[. ]", "", match[1]).upper())
     if not get_text_after(match).strip() or starts_sentence(get_text_after(match)):
         return letters + "."

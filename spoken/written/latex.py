@@ -61,9 +61,9 @@ class _LatexRenderer:
 
     def render_nodes(self, nodes: Sequence[Any]) -> TracedText:
         """Returns the linear notation of all nodes, joined; raises `Unspeakable` if one has none."""
-        return TracedText.join(self._render_node(node, self._opens_script(node)) for node in nodes if node is not None)
+        return TracedText.join(self._render_node(node, self._is_script(node)) for node in nodes if node is not None)
 
-    def _opens_script(self, node: Any) -> bool:
+    def _is_script(self, node: Any) -> bool:
         """Returns whether a node is an exponent or index: it follows "^" or "_"."""
         return self._source.text[: node.pos].rstrip(" ")[-1:] in {"^", "_"} and node.pos > 0
 
