@@ -97,7 +97,7 @@ def fetch_dataset(address: str, patterns: tuple[str, ...]) -> Path:
     revision, even if a newer one is published meanwhile.
 
     Args:
-        patterns: glob patterns of paths in the dataset.
+        patterns: glob patterns of paths in the dataset; one that matches nothing is not an error.
 
     Raises:
         ConfigError: if the address is not valid, or the Hub's library is not installed.

@@ -37,7 +37,7 @@ _PIPER: Final = {"en_US-joe-medium": "CC0-1.0"}
 
 
 def get_hub_names(licence: str | None) -> list[str]:
-    """Returns the Hub's names of licences joined by AND, in their order.
+    """Returns the Hub's name of each licence in a text such as "MIT AND CC-BY-4.0", in their order.
 
     Empty if the text is, or if one of them is not in the list of licences that permit redistribution.
     """

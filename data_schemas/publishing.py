@@ -72,7 +72,7 @@ class Published:
 def publish(
     repository: str, offer: Offer, *, public: bool = False, on_file: Callable[[int], None] = lambda n: None
 ) -> Published:
-    """Uploads what is missing to a repository, which is created if necessary, and deletes files no longer listed.
+    """Uploads new and changed files to a repository, which is created if necessary, and deletes those no longer listed.
 
     Args:
         repository: owner/name.
