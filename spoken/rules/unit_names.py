@@ -30,7 +30,7 @@ REGULAR: Final = {
     "Mev": "mega electron volt", "GeV": "giga electron volt", "TeV": "tera electron volt",
     "BeV": "giga electron volt", "W": "watt",
     "mW": "milliwatt", "MN": "meganewton", "KJ": "kilojoule", "Mpa": "megapascal", "Kpa": "kilopascal",
-    "lm": "lumen", "lx": "lux", "Deg": "degree", "microns": "micron",
+    "lm": "lumen", "Deg": "degree", "microns": "micron",
     "kW": "kilowatt", "kw": "kilowatt", "KW": "kilowatt", "MW": "megawatt", "GW": "gigawatt",
     "kWh": "kilowatt hour", "V": "volt", "mV": "millivolt", "kV": "kilovolt", "mA": "milliamp", "A": "amp",
     "amps": "amp", "amp": "amp", "ma": "milliamp", "N": "newton", "kN": "kilonewton", "KN": "kilonewton",
@@ -83,7 +83,7 @@ UNCHANGING: Final = {
     "kVAR": "kilovars", "M": "molar", "mM": "millimolar", "nM": "nanomolar", "IU": "international units",
     "Da": "daltons", "kDa": "kilodaltons", "kbp": "kilobase pairs", "bp": "base pairs", "diopters": "diopters",
     "dptr": "diopters", "dptrs": "diopters", "cP": "centipoise", "cp": "centipoise",
-    "nt-m": "newton meters", "lumens": "lumens", "Mbytes": "megabytes", "kmph": "kilometers per hour",
+    "nt-m": "newton meters", "lumens": "lumens", "lx": "lux", "Mbytes": "megabytes", "kmph": "kilometers per hour",
 }  # fmt: skip
 IRREGULAR: Final = {"″": ("inch", "inches"), "ft": ("foot", "feet"), "in": ("inch", "inches"),
                     "inch": ("inch", "inches"), "inches": ("inch", "inches"), "foot": ("foot", "feet"),

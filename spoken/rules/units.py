@@ -27,7 +27,7 @@ _PRODUCT: Final = (
 )
 _FACTOR: Final = rf"(?:{_PRODUCT}{_ENDS}|{_ONE}){_POWER}?{_ENDS}"
 _TOP: Final = rf"{_FACTOR}(?:{_TIMES}{_ONE}{_POWER}?{_ENDS})*"
-_UNDERS: Final = rf"{_UNDER}(?:(?:{_TIMES}| (?=°| ?{_ONE}[\^²])){_UNDER}|(?=°){_UNDER})*"
+_UNDERS: Final = rf"{_UNDER}(?:(?:{_TIMES}| (?=°|[Ks]\b(?! ?=)| ?{_ONE}[\^²])){_UNDER}|(?=°){_UNDER})*"
 _SLASH: Final = rf" ?/ ?(?:{_UNDERS}|\( ?{_UNDER}(?:(?:{_TIMES}| ){_UNDER})* ?\))"
 _LOWERED: Final = rf"(?:{_TIMES}| | ?~ ?|){_ONE}{_INVERSE}"
 _NO_MORE: Final = (
@@ -35,12 +35,14 @@ _NO_MORE: Final = (
     rf"| ?/ ?{_ONE}{_ENDS}| {_ONE}(?:\^|-\d| ?/)| ?[×*] ?{_ONE}{_ENDS})"
 )
 UNIT: Final = (
-    rf"(?:{_TOP}(?:(?:{_SLASH})+|(?:{_LOWERED}){{1,4}})?|(?<= ){_ONE}{_INVERSE}(?:{_LOWERED}){{0,3}}){_NO_MORE}"
+    rf"(?:{_TOP}(?:(?:{_SLASH})+(?! (?:C|min|hr?|sr)\b)|(?:{_LOWERED}){{1,4}})?"
+    rf"|(?<= ){_ONE}{_INVERSE}(?:{_LOWERED}){{0,3}}){_NO_MORE}"
 )
 """Pattern of a unit after a number: alone, multiplied, or divided by slashes or negative powers.
 
 The inverse of a unit needs a space before it ("3 s^-1", but not "3s^-1"). After a slash, factors joined by a
-sign are all in the denominator: "J/kg•K" is "joules per kilogram per kelvin".
+sign are all in the denominator, and so are kelvins and seconds after a space: "J/kg•K" and "J/kg K" are "joules per
+kilogram per kelvin".
 """
 
 UNIT_BEYOND: Final = (
@@ -52,7 +54,7 @@ _NAMES: Final = f"{_ONE}|C|{'|'.join(sorted(_FULL_NAMES, key=len, reverse=True))
 _NAMED: Final = re.compile(
     rf"(?P<name>{_NAMES}){_ENDS}(?P<inverse>{_INVERSE})?(?P<power>{_POWER})?|(?P<odd>{_ONE})(?P<oddpower>[23])"
 )
-_COUNTED_WORD: Final = re.compile(r"\b(?:feet|[a-z]+s)\b(?= per | of | [A-Z]|$)")
+_COUNTED_WORD: Final = re.compile(r"\b(?:feet|[a-z]+s)\b(?= per | of | [A-Z]| (?:north|south|east|west)$|$)")
 """The word of a unit that is in the plural: "miles per hour", "square feet"."""
 
 _POWERS: Final = {"2": "squared", "3": "cubed", "4": "to the fourth", "5": "to the fifth", "6": "to the sixth"}
@@ -71,7 +73,9 @@ def _name_unit(abbreviation: str, plural: bool) -> str:
     first, space, rest = name.partition(" ")
     if rest in {"mass", "force", "absolute"}:
         return f"{first}s{space}{rest}"
-    return {"henry": "henries", "foot": "feet", "child": "children"}.get(name, name + "s")
+    if name.endswith("henry"):
+        return name.removesuffix("y") + "ies"
+    return {"foot": "feet", "child": "children"}.get(name, name + "s")
 
 
 def _make_word_singular(match: re.Match[str]) -> str:

@@ -10,6 +10,8 @@ from typing import Final
 from spoken.rules.abbreviations import MONTH_FORMS, MONTH_NAMES, MONTHS, ROMAN, ROMAN_VALUES
 from spoken.rules.numerals import spell_cardinal, spell_ordinal
 from spoken.rules.rule import Match, Rule, get_text_after, get_text_before, make_rewriting
+from spoken.rules.unit_names import IRREGULAR, REGULAR, WORDS_AS_UNITS
+from spoken.rules.units import NUMBERED_UNITS, PLAIN_UNITS
 
 _DAY_NAMES: Final = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 _DAY: Final = r"(?:Mon|Tues?|Wed|Thur?s?|Fri|Sat|Sun)"
@@ -22,6 +24,9 @@ _ENDINGS: Final = "com|org|net|edu|gov|io|ai|md|py|txt|pdf|js|html|csv"
 _NAME: Final = "[A-Za-z]+(?:-[A-Za-z]+)*"
 _SCALE: Final = r"(?:[ -]?(?:thousand|million|billion|trillion)\b|[kKMB]\b)"
 _UNCOUNTED: Final = r"(?:is|was|has|does|as|this|us|its|goes|less|plus)\b"
+_SHORT_UNIT: Final = "|".join(
+    name for name in sorted({*REGULAR, *IRREGULAR} - {*WORDS_AS_UNITS}) if re.fullmatch("[A-Za-zμ]{2,}", name)
+)
 _VALUED: Final = re.compile(r"(?i)\b(?:rat(?:e|ed|es|ing)|scor(?:e|ed|es)|grades?d?|reviews?|stars)\b|\b(?:an?|it) $")
 """Context in which an amount is "out of ten"."""
 
@@ -65,6 +70,12 @@ def _make_parts_rewriting(large: str, small: str) -> Callable[[Match], str]:
         return f"{match[1]} {units[0]} {match[2]} {units[1]}"
 
     return read
+
+
+def _rewrite_unit_plural(match: Match) -> str:
+    """Rewrites "hr(s)" as "hrs" if that is a notation of its own, and "cm(s)" as "cm"."""
+    unit = match[0].removesuffix("(s)")
+    return f"{unit}s" if f"{unit}s" in PLAIN_UNITS else unit
 
 
 def _rewrite_height(match: Match) -> str:
@@ -183,6 +194,9 @@ EVERYDAY: Final[tuple[Rule, ...]] = (
               lambda m: m[1] + " ".join(m[2].upper()), "The symbol for gold is Au.", "The symbol for gold is A U."),
     make_rewriting("grade with a minus", r"(?<![\w-])([A-D])-(?=[.,;!?](?: |$)|$)", r"\1 minus",
               "an A-.", "an A minus."),
+    make_rewriting("plural of a unit in brackets",
+              rf"(?:(?<=\d )(?:{_SHORT_UNIT})|(?<![A-Za-z])(?:{'|'.join(sorted(NUMBERED_UNITS))}))\(s\)",
+              _rewrite_unit_plural, "2 hr(s) or 3 cm(s), many kg(s)", "2 hrs or 3 cm, many kgs"),
     make_rewriting("hours and minutes", r"(?<![\w.])(\d+) ?h(?:rs?)? ?(\d{1,2}) ?m(?:in)?s?(?![\w^/])",
               _make_parts_rewriting("hour", "minute"), "a flight of 3h 30m", "a flight of 3 hours 30 minutes"),
     make_rewriting("minutes and seconds", r"(?<![\w.])(\d+)m(?:in)? ?(\d{1,2})s(?:ec)?(?![\w^/])",

@@ -111,6 +111,12 @@ PROSE = [
 MEASURES_AND_SENTENCES = [
     ("The shelf is 6 ft. tall and 3 ft. wide.", "The shelf is six feet tall and three feet wide."),
     ("The rope is 5 ft. The pole is 2 in. thick.", "The rope is five feet. The pole is two inches thick."),
+    ("2 hr(s) and 10 min(s), 1 hr(s), 5 lb(s)", "two hours and ten minutes, one hour, five pounds"),
+    ("3 cm(s) and how many kg(s) of min(s)", "three centimeters and how many kilograms of the minimum of s"),
+    ("4186 J/kg K, 1 kg/m s and 60 km/h N", "four thousand one hundred eighty six joules per kilogram per kelvin, "
+     "one kilogram per meter per second and sixty kilometers per hour N"),
+    ("500 lx, 1 lx, 5 mH and 2 H", "five hundred lux, one lux, five millihenries and two henries"),
+    ("at 1°N, 2°N and 1 °E", "at one degree north, two degrees north and one degree east"),
     ("It boils for 2 min. 30 sec. on the stove.", "It boils for two minutes thirty seconds on the stove."),
     ("a hedge of 6 ft., or more", "a hedge of six feet, or more"),
     ("a 6 ft. 3 in. guard", "a six feet three inches guard"),
@@ -263,7 +269,7 @@ REFUSED = {
         "(n-1)! = 6", "0 < u < 1", "Zn > Sn > Cu", "x in [-1, 1]", "{1, 2, 3}", "P(A|B)", "a | b", "5 + = 3",
         "1, 2, 3, ... where", "A ∨ B", "\\lim_{x \\to 0} f(x)", "\\somecommand{x}", "a \\equiv 5 \\pmod{13}",
         "\\begin{array}{cc} 1 & 2 \\end{array}", "\\vec{F} \\cdot d\\vec{r}", "a load of 6g that accelerates",
-        "a mass m pulled with 2 mg", "the 0.3 N acid", "\\langle v \\rangle",
+        "a mass m pulled with 2 mg", "the 0.3 N acid", "4.18 J/g C", "3 mL/kg min", "\\langle v \\rangle",
     ],
     "symbol": [
         "at 10−3 M", 'A 15" ruler', '"A 5" board," he said.', 'y" + 3y = 0', "5 + ? = 7", "x\x01y",
