@@ -100,7 +100,7 @@ def _read_coefficient(match: Match) -> str:
 
 def _read_number(match: Match) -> str:
     """Reads a number: in pairs if it is a year or part of a name, refused if it may be a price without its sign."""
-    is_name = re.fullmatch(r"\d{4}", match[0]) is not None and _NAMED_BY.search(get_text_before(match)) is not None
+    is_name = re.fullmatch(r"[1-9]\d{3}", match[0]) is not None and _NAMED_BY.search(get_text_before(match)) is not None
     if match[0].endswith(".00") and _OF_MONEY.search(get_topic(match)):
         raise Unspeakable("number", get_text_before(match)[-15:] + match[0])  # a price without its sign
     return spell_year(int(match[0])) if is_name or is_year(match) else spell_number(match[0])

@@ -283,7 +283,7 @@ REFUSED = {
     "number": [
         "25 000", "terms of 2/10, n/30", "a map of 1:1000000", "555-1234", "7 × 10- 3 m", "4.2 x 106 joules", "four 3s",
         "A pen cost 3.00 and a book $5.", "the 8's", "DSM-IV", "$3 1/2", "R$ 20", "in May 5 girls", "24:15", "1:30:45",
-        "at 75 F", "1,04 and", "2 132 contracts", "12345678901234567890",
+        "at 75 F", "1,04 and", "2 132 contracts", "Room 0101", "Section 0042 applies", "12345678901234567890",
     ],
     "table": ["a | b | c |\nd | e | f |"],
 }  # fmt: skip
