@@ -129,6 +129,8 @@ def _read_slash(place: Place) -> str:
         raise place.make_refusal()
     if left.kind in NUMBERS and right.kind in NUMBERS:
         return "divided by"
+    if (left.text, right.text) == ("N", "A") and place.is_tight and _stands_for_no_answer(place):
+        return ""
     if left.kind == "close" or right.kind in {"open", "function"} or (left.kind in OPERANDS and right.kind in OPERANDS):
         return "over"
     if left.kind == "word" and right.kind in OPERANDS and place.in_equation:
@@ -154,6 +156,12 @@ def _read_slash(place: Place) -> str:
     if sign.space_before != sign.space_after or " " in left.text + right.text:
         raise place.make_refusal()
     return "or" if left.text[1:].islower() and right.text.islower() else "slash"
+
+
+def _stands_for_no_answer(place: Place) -> bool:
+    """Returns whether "N/A" is "not applicable": in no formula, and neither letter stands elsewhere."""
+    written = [token.written for token in place.line.tokens]
+    return not place.in_equation and written.count("N") == written.count("A") == "".join(written).count("N/A")
 
 
 def _read_arrow(place: Place) -> str:
