@@ -70,21 +70,34 @@ def count_number_words(words: Sequence[str], at: int) -> int:
     while end < len(words):
         if find_cardinal(words[end]) is not None:
             end += 1
-        elif _joins_number(words, end):
+        elif _joins_number(words, at, end):
             end += 2
         else:
             break
     return end - at
 
 
-def _joins_number(words: Sequence[str], at: int) -> bool:
+def _joins_number(words: Sequence[str], start: int, at: int) -> bool:
     """Returns whether word `at` ("and", "point", "oh") belongs to the numbers on both sides of it.
 
-    "and" does so only after a hundred or a larger unit.
+    "and" does so only after a hundred or a larger unit, if the whole next number fits there ("one hundred and two", but
+    not "one hundred and two hundred"), and not if it is the only "and" after "between".
+
+    Args:
+        start: the first of the number words before it.
     """
     if words[at] not in _JOINERS or at + 1 == len(words) or find_cardinal(words[at + 1]) is None:
         return False
-    return words[at] != "and" or words[at - 1] in {"hundred", *_SCALES}
+    if words[at] != "and":
+        return True
+    if words[at - 1] not in {"hundred", *_SCALES}:
+        return False
+    end = at + 1 + _parse_whole_number(list(takewhile(lambda word: word != "and", words[at + 1 :])))[1]
+    if start and words[start - 1] == "between" and "and" not in words[end : end + 3]:
+        return False
+    while (last := start + _parse_whole_number(words[start:end])[1]) < at and last > start:
+        start = last
+    return last == end
 
 
 def split_numbers(words: Sequence[str]) -> list[int]:

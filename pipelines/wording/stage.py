@@ -23,7 +23,7 @@ from spoken.spoken_text import SpokenText, find_last_words, join_spoken, split_l
 
 MAX_ATTEMPTS: Final = 3
 MAX_TOKENS: Final = 400
-_CHECKS_VERSION: Final = 2
+_CHECKS_VERSION: Final = 3
 """Rises with what `check_wording` takes. The stage's version would make datasets without new wordings again, too."""
 _FEW_WORDS: Final = 5
 """Texts with fewer words are not reworded."""

@@ -65,6 +65,11 @@ def test_ten_thousand_characters_are_read_or_refused(piece: str) -> None:
         ("four", "it falls to minus four degrees", None), ("four", "ten minus four", 2),
         ("six eggs", "Six eggs and five are eleven", 0), ("a pike", "it is a pike and a carp", 2),
         ("seven", "there are seven and eight of them", 2),
+        ("two hundred", "between one hundred and two hundred of them", 4),
+        ("three thousand", "two thousand and three thousand of them", 3),
+        ("two thousand", "between one hundred and two thousand of them", 4),
+        ("two thousand", "one hundred and two thousand of them", None),
+        ("fifty", "between one hundred and fifty and two hundred", None),
     ],
 )  # fmt: skip
 def test_the_last_place_that_says_the_whole_answer(wanted: str, said: str, place: int | None) -> None:

@@ -65,6 +65,10 @@ def test_an_answer_that_is_taken_back_is_refused(raw: str) -> None:
             "When there is a fall in supply, why does the oil price rise?",
         ),
         ("Which of the claims is not true of Kant's ethics?", "Of Kant, which claim about ethics isn't true?"),
+        (
+            "It is between one hundred and two hundred people. How many?",
+            "From one hundred to two hundred people, how many is it?",
+        ),
         ("Older workers are those who stay. Why do they?", "Those who stay are older workers. Why would they?"),
     ],
 )
