@@ -105,7 +105,9 @@ def read_lexicon(path: Path) -> Lexicon:
         ConfigError: the file cannot be read, or a line is not an entry; the message has file and line.
     """
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        lines = path.read_text(
+            encoding="utf-8-sig"
+        ).splitlines()  # without the mark that some editors begin a file with
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"The lexicon {path} cannot be read: {error}.", _REMEDY) from error
     entries: dict[str, str] = {}

@@ -29,6 +29,8 @@ def test_a_file_is_read_over_ours(tmp_path: Path) -> None:
     assert speak("SQL") == "SQL"
     path.write_text("# other\nXylo Inc.\tzylo\nSQL\tS Q L\n", encoding="utf-8")
     assert load_lexicon(str(path)).digest == lexicon.digest, "of the entries alone"
+    path.write_text("SQL\tS Q L\nXylo Inc.\tzylo\n", encoding="utf-8-sig")
+    assert load_lexicon(str(path)).digest == lexicon.digest, "also with a byte order mark"
     with pytest.raises(ConfigError, match="cannot be read"):
         read_lexicon(tmp_path / "none.tsv")
 
