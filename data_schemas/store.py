@@ -8,6 +8,8 @@ All other code in `pipelines` uses paths relative to a store's root. A dataset i
 """
 
 import errno
+import fcntl
+import glob
 import hashlib
 import io
 import os
@@ -340,24 +342,29 @@ def sync(place: str | Path) -> None:
 def create_folder(out: str | Path) -> Iterator[Path]:
     """Creates a folder and yields its temporary path; it gets the name `out` if the block succeeds, else it is deleted.
 
-    Folders above it are created. What another process, perhaps a killed one, has written for the same `out` is deleted.
+    Folders above it are created. What killed processes have written for the same `out` is deleted; what running ones
+    write is left, and the first to end gets the name.
 
     Raises:
-        ConfigError: if `out` already exists.
+        ConfigError: if `out` already exists, before or after the block.
         StoreError: if it cannot be written; any OSError in the block also becomes one.
     """
     target = Path(out).expanduser()
-    if target.exists():
-        raise ConfigError(f"{out} already exists.", "Choose a folder that does not exist yet.")
-    aside = target.with_name(target.name + TEMPORARY)
+    _check_absent(target)
+    aside = target.with_name(f"{target.name}.{uuid.uuid4().hex}{TEMPORARY}")
     try:
-        shutil.rmtree(aside, ignore_errors=True)  # what a killed writer left
+        for left in target.parent.glob(f"{glob.escape(target.name)}{TEMPORARY[0]}*{TEMPORARY[1:]}"):
+            with suppress(OSError), _lock_folder(left) as is_locked:
+                if is_locked:
+                    shutil.rmtree(left, ignore_errors=True)
         aside.mkdir(parents=True)
-        yield aside
-        for each in (*aside.rglob("*"), aside):
-            if not each.is_symlink():
-                sync(each)
-        aside.rename(target)
+        with _lock_folder(aside):
+            yield aside
+            for each in (*aside.rglob("*"), aside):
+                if not each.is_symlink():
+                    sync(each)
+            _check_absent(target)
+            aside.rename(target)
         sync(target.parent)
     except OSError as error:
         raise StoreError(
@@ -365,6 +372,25 @@ def create_folder(out: str | Path) -> Iterator[Path]:
         ) from error
     finally:
         shutil.rmtree(aside, ignore_errors=True)
+
+
+def _check_absent(target: Path) -> None:
+    """Raises a `ConfigError` if a file or folder of this name exists."""
+    if target.exists():
+        raise ConfigError(f"{target} already exists.", "Choose a folder that does not exist yet.")
+
+
+@contextmanager
+def _lock_folder(folder: Path) -> Iterator[bool]:
+    """Locks a folder in the block, and yields whether it is locked: not if a process has, or if no folder can be."""
+    descriptor, is_locked = os.open(folder, os.O_RDONLY), False
+    try:
+        with suppress(OSError):
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            is_locked = True
+        yield is_locked
+    finally:
+        os.close(descriptor)
 
 
 _REMAKE = "Remove the file and run the same command again; it makes what is missing."

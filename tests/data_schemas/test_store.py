@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 
-from data_schemas.errors import StoreError
+from data_schemas.errors import ConfigError, StoreError
 from data_schemas.store import TEMPORARY, Store, create_folder
 
 TABLE = pa.table({"a": list(range(1_000)), "b": [f"text {n}" for n in range(1_000)]})
@@ -223,8 +223,25 @@ def test_a_batch_that_fails_leaves_nothing(store: Store) -> None:
     assert names(store) == []
 
 
-def test_what_a_killed_writer_of_a_folder_left_is_not_in_the_next_one(tmp_path: Path) -> None:
-    left = tmp_path / f"export{TEMPORARY}"
+def test_of_two_writers_of_one_folder_the_first_to_end_has_it_whole(tmp_path: Path) -> None:
+    out = tmp_path / "export"
+
+    def write_late() -> None:
+        with create_folder(out) as late:
+            (late / "a.bin").write_bytes(b"half")
+            with create_folder(out) as early:
+                (early / "a.bin").write_bytes(b"whole")
+            assert [each.name for each in late.iterdir()] == ["a.bin"]
+
+    with pytest.raises(ConfigError, match="already exists"):
+        write_late()
+    assert (out / "a.bin").read_bytes() == b"whole"
+    assert list(tmp_path.iterdir()) == [out]
+
+
+@pytest.mark.parametrize("name", [f"export{TEMPORARY}", f"export.0123{TEMPORARY}"])
+def test_what_a_killed_writer_of_a_folder_left_is_not_in_the_next_one(tmp_path: Path, name: str) -> None:
+    left = tmp_path / name
     left.mkdir()
     (left / "old.bin").write_bytes(b"half")
     with create_folder(tmp_path / "export") as aside:
