@@ -82,7 +82,7 @@ def translate_hub_errors(name: str, remedy: str = f"Check the name, the network 
     except KameError:
         raise
     except Exception as error:  # the Hub's clients raise errors of many libraries
-        if type(error).__name__ == "OfflineModeIsEnabled":
+        if "OfflineModeIsEnabled" in {type(error).__name__, type(error.__cause__).__name__}:  # the cause: not cached
             raise ConfigError(f"HF_HUB_OFFLINE is set, so {name} cannot be reached.", "Unset it.") from error
         response = getattr(error, "response", None)
         status = str(getattr(response, "status_code", "") or "")
@@ -100,7 +100,8 @@ def fetch_dataset(address: str, patterns: tuple[str, ...]) -> Path:
         patterns: glob patterns of paths in the dataset; one that matches nothing is not an error.
 
     Raises:
-        ConfigError: if the address is not valid, or the Hub's library is not installed.
+        ConfigError: if the address is not valid, the Hub's library is not installed, or HF_HUB_OFFLINE is set and the
+            files are not in the cache.
         BackendError: if the Hub does not answer and the files are not in the cache, or it has no such dataset.
     """
     found = parse_address(address)

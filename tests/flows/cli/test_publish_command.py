@@ -18,7 +18,7 @@ from data_schemas import hub as reading
 from data_schemas.arrow import from_table
 from data_schemas.buckets import Bucket
 from data_schemas.config.front_end import FrontEndConfig
-from data_schemas.errors import BackendError
+from data_schemas.errors import BackendError, ConfigError
 from data_schemas.flags import set_flag
 from data_schemas.hub import open_dataset
 from data_schemas.licences import collect_dataset_licences
@@ -288,6 +288,8 @@ def test_offline_what_was_fetched_serves(hub: HubServer, data: Path, monkeypatch
     forget_commits(reading)
     hub.requests.clear()
     assert list(DatasetReader(ADDRESS).dialogues()) == fetched
+    with pytest.raises(ConfigError, match=r"HF_HUB_OFFLINE is set, so hf://datasets/lab/other cannot .* Unset it"):
+        DatasetReader("hf://datasets/lab/other")
     assert hub.requests == []
 
 
