@@ -7,6 +7,7 @@ Files that several machines may write are written with a precondition (optimisti
 
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any, Final
 
 import fsspec
@@ -86,14 +87,33 @@ class Bucket(Store):
             except FileNotFoundError:
                 return None
 
+    def read_pieces(self, path: str, n_bytes: int) -> Iterator[bytes]:
+        """Iterates over the content of a file, at most `n_bytes` at a time.
+
+        Raises:
+            StoreError: it does not exist, or the bucket fails.
+        """
+        with self.translate_errors(path, "read"), self.fs.open(self.at(path), "rb", cache_type="none") as source:
+            while piece := source.read(n_bytes):
+                yield piece
+
     def upload(self, path: str, local: str) -> None:
         """Uploads a local file, and replaces an existing one, whatever its state; the object is complete or absent.
 
         Raises:
             StoreError: the bucket fails or does not exist, or the local file cannot be read.
         """
-        with self.translate_errors(path, "write"):
-            self.fs.put_file(local, self.at(path))
+        if not Path(local).is_file():
+            raise StoreError(
+                f"Cannot upload {local}: there is no such file.", "Run the same command again; it makes it."
+            )
+        try:
+            with self.translate_errors(path, "write"):
+                self.fs.put_file(local, self.at(path))
+        except StoreError as error:
+            if isinstance(error.__cause__, FileNotFoundError):
+                raise self._make_no_bucket_error() from error
+            raise
 
     def put(self, path: str, data: bytes, state: str | None) -> str:
         """Writes a small file if its state is unchanged, and returns its new state.
@@ -115,7 +135,7 @@ class Bucket(Store):
         except StoreError as error:
             is_gone = isinstance(error.__cause__, FileNotFoundError)
             if is_gone and state is None:
-                raise StoreError(f"The bucket of {self.address} does not exist.", "Create the bucket first.") from error
+                raise self._make_no_bucket_error() from error
             if not is_gone and not _is_refusal(error.__cause__):
                 raise
             now = self.get_state(path)  # a retry after a lost reply fails because of our own write
@@ -125,6 +145,9 @@ class Bucket(Store):
                 f"{self.address}/{path} was changed by somebody else meanwhile.",
                 "Run the same command again: it reads the current files and makes only what is missing.",
             ) from error
+
+    def _make_no_bucket_error(self) -> StoreError:
+        return StoreError(f"The bucket of {self.address} does not exist.", "Create the bucket first.")
 
     def _put(self, path: str, data: bytes, state: str | None) -> str:
         """Writes a file if its state is unchanged, and returns the new state; raises the errors of the client."""

@@ -14,7 +14,6 @@ import hashlib
 import json
 import os
 import re
-import shutil
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
@@ -305,12 +304,9 @@ class Mirror:
 
     def _download(self, path: str, state: str) -> None:
         """Downloads a file, replaces the local one, and records it as a copy of `state`, which is not checked again."""
-        with (
-            self._bucket.translate_errors(path, "read"),
-            self._bucket.fs.open(self._bucket.at(path), "rb", cache_type="none") as source,
-            self._store.open_for_writing(path) as sink,
-        ):
-            shutil.copyfileobj(source, sink, 1 << 23)
+        with self._store.open_for_writing(path) as sink:
+            for piece in self._bucket.read_pieces(path, 1 << 23):
+                sink.write(piece)
         if (stamp := self._read_stamp(path)) is not None:
             self._record_copy(path, (state, stamp))
 

@@ -200,6 +200,29 @@ def test_a_large_file_whose_upload_fails_is_absent_or_as_it_was(
     assert bucket.read_bytes("large") == local.read_bytes()
 
 
+def test_an_upload_says_whether_the_file_or_the_bucket_is_missing(s3: S3, tmp_path: Path) -> None:
+    local = tmp_path / "shard"
+    with pytest.raises(StoreError, match=f"Cannot upload {local}: there is no such file"):
+        Bucket(OUT).upload("data/shard", str(local))
+    local.write_bytes(b"x")
+    with pytest.raises(StoreError, match=r"bucket of s3://nowhere/team does not exist.*Create"):
+        Bucket("s3://nowhere/team").upload("data/shard", str(local))
+
+
+def test_a_download_that_fails_names_the_bucket(s3: S3, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
+    Bucket(OUT).put("data/shard", b"x", None)
+    here = Store(str(tmp_path / "here"))
+    s3.decide = lambda method, path: "500" if method == "GET" and "/data/shard" in path else None
+    with (
+        leases.hold_lease(Bucket(OUT)) as lease,
+        Mirror(Bucket(OUT), here.root, lease) as mirror,
+        pytest.raises(StoreError, match=f"Cannot read {OUT}/data/shard: .*network"),
+    ):
+        mirror.pull()
+    assert here.files("data") == []
+
+
 def test_a_bucket_that_stays_away_ends_the_run_and_the_next_one_publishes(
     s3: S3, whole: dict[str, bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
