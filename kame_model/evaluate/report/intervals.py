@@ -223,7 +223,7 @@ def _join_bounds(one: float, other: float, correlation: float) -> float:
 def _compute_unit_means(sample: Sample) -> Floats:
     """Returns float64[n_units], the mean of each unit; NaN for units without the measure."""
     parts, wholes = (np.bincount(sample.unit, each, sample.n_units) for each in (sample.part, sample.whole))
-    return _divide(parts, wholes)
+    return _divide(parts.astype(np.float64), wholes.astype(np.float64))
 
 
 def _compute_interval(samples: Sequence[Sample], value: float, quantile: float | None) -> tuple[float, float]:
