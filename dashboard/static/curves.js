@@ -47,7 +47,7 @@ export class Curves {
     new ResizeObserver(() => this.#box.querySelectorAll("figure").forEach((each) => this.#resize(each))).observe(box);
   }
 
-  /** Draws what is there now; a chart that somebody looks closer into stays where it is. */
+  /** Draws the current figures over `x` (steps or hours); a chart that the user has zoomed keeps its range. */
   draw(x, smooth) {
     const all = new Map(); // figure: its lines
     for (const run of this.#runs) {
@@ -65,7 +65,7 @@ export class Curves {
     for (const [figure, lines] of all) this.#show(figure, lines, x);
   }
 
-  /** Lets go of all charts; the next drawing makes them anew. */
+  /** Destroys all charts; the next `draw` makes them again. */
   forget() {
     for (const { plot } of this.#charts.values()) plot.destroy();
     this.#charts.clear();
@@ -109,7 +109,7 @@ export class Curves {
     this.#charts.set(figure, { plot, key });
   }
 
-  /** The place of a chart, in its group; groups and charts keep their order, whichever figure is told first. */
+  /** Returns the element of a chart in its group; both are made if they are new, in the order of `GROUPS`. */
   #boxOf(figure) {
     const id = `curve-${figure}`;
     const known = document.getElementById(id);
@@ -176,13 +176,13 @@ function options(box, lines, x) {
   };
 }
 
-/** The range of an axis; uPlot's own from 0 to 100 for a curve that is 0 everywhere would be misleading. */
+/** Returns the range of an axis: 0 to 1 for a curve that is 0 everywhere, where uPlot's own of 0 to 100 misleads. */
 function rangeOf(_, min, max) {
   if (min === null) return [null, null];
   return min === 0 && max === 0 ? [0, 1] : uPlot.rangeNum(min, max, 0.1, true);
 }
 
-/** A column of hours: the line's own, or those of the training lines around it. */
+/** Returns the hours of each line: its own, or interpolated between training lines; null if there are none. */
 function hoursOf(run, columns) {
   const { step = [], hours = [] } = run.curves.train ?? {};
   const at = (wanted) => {
@@ -195,7 +195,7 @@ function hoursOf(run, columns) {
   return columns.hours ?? columns.step.map(at);
 }
 
-/** An exponential mean, without the pull of its beginning. */
+/** Returns the exponential moving average of values, corrected for its start; `keep` is the weight of earlier ones. */
 function smoothed(values, keep) {
   let [mean, weight] = [0, 0];
   return values.map((value) => {
@@ -205,6 +205,7 @@ function smoothed(values, keep) {
   });
 }
 
+/** Returns the text colour that the style sheet gives to a class. */
 function colourOf(name) {
   const probe = document.createElement("i");
   probe.className = name;

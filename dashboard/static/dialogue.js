@@ -17,7 +17,7 @@ function fail(message) {
   byId("fault").hidden = false;
 }
 
-// Waveforms: the server sends peaks, never the browser decodes a dialogue to draw it.
+// Waveforms are drawn from peaks of the server; the browser does not decode the audio for them.
 const waves = {};
 async function drawWaves() {
   const answer = await fetch(main.dataset.peaks);
@@ -49,8 +49,9 @@ addEventListener("themechange", () => {
 });
 drawWaves().catch((error) => fail(`The waveforms cannot be drawn: ${error.message}`));
 
-// The clock: what is said, whispered and shown at the moment that is heard.
+// What is shown at the current time of the audio.
 const events = [...document.querySelectorAll("tr[data-at]")];
+/** Shows the time, and the words, frame and newest oracle at the current time of the audio. */
 function showMoment() {
   const timeS = player.timeS;
   byId("clock").textContent = timeS.toFixed(2);

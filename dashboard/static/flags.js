@@ -1,8 +1,8 @@
-// Flagging a dialogue: what is wrong, the token once a session, and what the server says to it.
+// Flagging a dialogue: the dialog for the reason and, once per tab, the token.
 
 const TOKEN = "kame-token";
 
-/** Wires the flag button and its dialog; `open()` shows the dialog where flags can be set. */
+/** Sets up the flag button and its dialog, for the URL `address`; `open()` shows the dialog if flags can be set. */
 export function setUpFlags(address) {
   const byId = (id) => document.getElementById(id);
   const dialog = byId("flagging");
@@ -16,6 +16,7 @@ export function setUpFlags(address) {
     byId("reason").focus();
   }
 
+  /** Sets or removes the flag on the server and shows the result; an error is shown in the dialog, which stays open. */
   async function send(isFlagged) {
     if (byId("token").value) sessionStorage.setItem(TOKEN, byId("token").value);
     const headers = { "Content-Type": "application/json", Authorization: `Bearer ${sessionStorage.getItem(TOKEN) ?? ""}` };

@@ -1,4 +1,4 @@
-// What a training run's model said when it ran freely: an evaluation a fold, the newest open. Texts are never markup.
+// Texts of free running: a <details> for each evaluation, the newest open. Texts are never markup.
 
 const written = (value) => value.toLocaleString("en").replaceAll(",", "\u202f");
 
@@ -9,7 +9,7 @@ function made(name, text, className = "") {
   return element;
 }
 
-/** The evaluations of a run, in a section that has `#free-steps`, `#no-free` and `#free-left-out`; null: shows nothing. */
+/** Shows evaluations in a section with `#free-steps`, `#no-free` and `#free-left-out`; with null, it does nothing. */
 export class FreeRunning {
   #section;
   #shown = new Map(); // step: {fold, key}
@@ -18,7 +18,7 @@ export class FreeRunning {
     this.#section = section;
   }
 
-  /** Shows what the file holds now. Folds that somebody has opened or closed stay as they are. */
+  /** Replaces the shown evaluations by those of an update. Those that the user has opened or closed stay so. */
   show({ steps, n_left_out: nLeftOut }) {
     if (!this.#section) return;
     const box = this.#section.querySelector("#free-steps");
@@ -42,7 +42,7 @@ export class FreeRunning {
   }
 }
 
-/** An evaluation; `before` is its fold with other texts, whose state it takes over. */
+/** Makes the <details> of an evaluation; it is open or closed as `before`, its earlier one, if the user chose that. */
 function foldOf({ step, dialogues }, before) {
   const fold = document.createElement("details");
   fold.className = "free-step";
@@ -58,12 +58,14 @@ function foldOf({ step, dialogues }, before) {
   return fold;
 }
 
+/** Makes the <article> of a dialogue with its answers. */
 function cardOf({ dialogue_id: id, question, turns }) {
   const card = document.createElement("article");
   card.append(made("h3", id), made("p", question), ...turns.map(turnOf));
   return card;
 }
 
+/** Makes the <dl> of an answer: oracle, text of the model with its judgement, and recording. */
 function turnOf({ oracle, said, recorded, is_right: isRight, delay_s: delayS }) {
   const list = made("dl", "", "beside");
   const model = made("dd", said);

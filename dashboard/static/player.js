@@ -1,6 +1,6 @@
 // The sound of a dialogue: two channels that can be heard apart, speed, a stretch that is played once or looped.
 
-/** Tells `time` as it plays, `state` when anything that is shown of it changes, `fault` when it cannot play. */
+/** Dispatches `time` while it plays, `state` when its state changes, and `fault` (text) when it cannot play. */
 export class Player extends EventTarget {
   #audio;
   #gains = null;
@@ -36,26 +36,28 @@ export class Player extends EventTarget {
     this.#audio.playbackRate = factor;
   }
 
+  /** Plays or pauses; a stretch is then no longer stopped at its end. */
   toggle() {
     this.#stopAtS = null;
     if (this.isPlaying) this.#audio.pause();
     else this.#play();
   }
 
+  /** Moves to a time, within the duration; a stretch is then no longer stopped at its end. */
   seek(timeS) {
     this.#stopAtS = null;
     this.#audio.currentTime = Math.max(0, Math.min(timeS, this.#audio.duration || timeS));
     this.#tell("time");
   }
 
-  /** Plays a stretch once: a word, as it sounds. */
+  /** Plays from `startS` to 20 ms after `endS` once, and pauses. */
   playStretch(startS, endS) {
     this.seek(startS);
     this.#stopAtS = endS + 0.02;
     this.#play();
   }
 
-  /** Loops a stretch from now on; null: nothing is marked any more. */
+  /** Moves to a stretch and loops it when it plays; null ends looping. */
   loopStretch(stretch) {
     this.#loop = stretch;
     this.isLooping = stretch !== null;
@@ -63,11 +65,13 @@ export class Player extends EventTarget {
     this.#tell("state");
   }
 
+  /** Switches looping of the marked stretch, or of the whole audio, on or off. */
   toggleLoop() {
     this.isLooping = !this.isLooping;
     this.#tell("state");
   }
 
+  /** Plays only one speaker, in both ears, or both again; muting is ignored meanwhile. */
   toggleSolo(speaker) {
     this.solo = this.solo === speaker ? null : speaker;
     this.#setGains();
@@ -84,7 +88,7 @@ export class Player extends EventTarget {
     this.#audio.play().catch((error) => this.#tell("fault", error.message));
   }
 
-  /** Channels apart: left the assistant, right the user; browsers allow this only once somebody has pressed a key. */
+  /** Connects both channels (left A, right B) through gains, once; browsers allow it only after a press of the user. */
   #connect() {
     if (this.#context) return;
     this.#context = new AudioContext();
@@ -112,6 +116,7 @@ export class Player extends EventTarget {
     this.#tell("state");
   }
 
+  /** Called at each frame while it plays: stops at the end of a stretch, or begins a loop again. */
   #follow() {
     this.#tell("time");
     const { startS, endS } = this.#loop ?? { startS: 0, endS: this.#audio.duration };

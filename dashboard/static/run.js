@@ -1,4 +1,4 @@
-// One run's log as it comes: lines are asked for from a little before the last one, for some are late.
+// The log of a run, live: each request begins 50 lines before the end, because some lines arrive late.
 
 import "/static/runs.js";
 
@@ -17,6 +17,7 @@ function lineOf(told) {
   return line;
 }
 
+/** Adds new lines of the log, and repeats until the run has ended and all its lines are shown. */
 async function follow() {
   const isAlive = document.getElementById("now").dataset.alive === "yes"; // asked before the log: its last lines come too
   let wait = EVERY_MS;

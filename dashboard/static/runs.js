@@ -1,4 +1,4 @@
-// Runs as they are: what changes of the page is fetched while a run is at work; buttons that change something.
+// Pages of runs: fetches the page again while a run is active, and handles the buttons that change something.
 
 import { post } from "/static/token.js";
 import { update } from "/static/update.js";
@@ -7,7 +7,7 @@ const EVERY_MS = 2000;
 
 let newest = document.getElementById("now").outerHTML;
 
-/** Brings the page's part `now` up to date while a run is at work; then, once more, at its end. */
+/** Updates the part `now` of the page every 2 s while a run is active, and once after its end. */
 async function refresh() {
   if (document.getElementById("now").dataset.alive !== "yes") return;
   try {
@@ -27,13 +27,14 @@ async function refresh() {
   setTimeout(refresh, EVERY_MS);
 }
 
+/** Shows an error; an empty text hides it. */
 function show(text) {
   const fault = document.getElementById("fault");
   fault.textContent = text;
   fault.hidden = !text;
 }
 
-/** A button that was pressed stays as it is until its answer is there, or until the page is left. */
+/** Disables a button during its request, so that `update` leaves it alone, or enables it again. */
 function setBusy(button, isBusy) {
   button.disabled = isBusy;
   button.ariaBusy = isBusy ? "true" : null;

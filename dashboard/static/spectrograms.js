@@ -1,4 +1,4 @@
-// Spectrograms of both speakers, made by the server, fetched when somebody wants them; on the next dialogue they stay on.
+// Spectrograms of both speakers, fetched from the server when they are switched on; the choice is kept for this tab.
 
 const KEPT = "kame-spectrogram";
 
@@ -8,7 +8,7 @@ export class Spectrograms {
   #fail;
   #levels = null;
 
-  /** @param data `spectrogram` and `of`: where they are, and the content's fingerprint. */
+  /** @param data `spectrogram`, the start of their URLs, and `of`, the dataset's fingerprint; `fail` shows an error. */
   constructor(button, data, fail) {
     this.#button = button;
     this.#data = data;
@@ -18,6 +18,7 @@ export class Spectrograms {
     if (sessionStorage.getItem(KEPT)) this.toggle();
   }
 
+  /** Switches them on or off; if they cannot be fetched, shows the error and stays off. */
   async toggle() {
     const isOn = this.#button.getAttribute("aria-pressed") !== "true";
     this.#button.setAttribute("aria-pressed", isOn);
@@ -38,7 +39,7 @@ export class Spectrograms {
     return [speaker, new Uint8Array(await answer.arrayBuffer())];
   }
 
-  /** A level a pixel, as the opacity of the text's colour. */
+  /** Draws them, if they were fetched: each level is the opacity of a pixel in the text's colour. */
   #draw() {
     for (const [speaker, levels] of this.#levels ?? []) {
       const canvas = document.querySelector(`.spectrum [data-speaker="${speaker}"]`);

@@ -7,6 +7,7 @@ const table = document.getElementById("result");
 const links = { csv: document.getElementById("as-csv"), parquet: document.getElementById("as-parquet") };
 let running = null;
 
+/** Updates the links of the downloads to the current query. */
 function link() {
   for (const [kind, each] of Object.entries(links)) {
     each.href = `${form.dataset.result}.${kind}?${new URLSearchParams({ query: query.value })}`;
@@ -24,6 +25,7 @@ function cells(kind, texts) {
   return row;
 }
 
+/** Runs the query, after cancelling the previous request, and shows its rows or the error; the URL gets the query. */
 async function run() {
   running?.abort();
   const mine = (running = new AbortController());

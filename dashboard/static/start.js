@@ -1,4 +1,4 @@
-// A form of settings: rows to add and to take away, what was typed checked by the server, and the run started.
+// A form of settings: adds and removes rows, has the values checked by the server while typing, and starts the run.
 
 import { hasToken, post } from "/static/token.js";
 
@@ -15,7 +15,7 @@ let planTimer = 0;
 let newestPlan = 0;
 let accepted = ""; // what is missing here, and was to be started with all the same
 
-/** Values by dotted path; of what a section that is off holds too, which the server leaves out. */
+/** Returns the values of the form by dotted path, also those in sections that are off, which the server ignores. */
 function read() {
   const values = {};
   for (const each of form.querySelectorAll("[data-path]")) {
@@ -26,7 +26,7 @@ function read() {
   return values;
 }
 
-/** Shows each fault, and each input that does not exist here, at its field or at the nearest thing around it. */
+/** Shows each error, and each input that does not exist here, at its field or the section around it; hides old ones. */
 function showFaults({ faults, missing }) {
   for (const place of form.querySelectorAll(".fault")) place.hidden = true;
   for (const field of form.querySelectorAll("[aria-invalid]")) field.removeAttribute("aria-invalid");
@@ -43,11 +43,12 @@ function showFaults({ faults, missing }) {
   status.className = n ? "bad" : "quiet";
 }
 
-/** What is missing, as one text, if that is all that is wrong: a worker on another machine may have it. */
+/** Returns the missing inputs as one text; empty if there are errors too. A worker on another machine may have them. */
 function onlyMissing({ faults, missing }) {
   return Object.keys(faults).length ? "" : Object.values(missing).join("\n");
 }
 
+/** Shows the errors that the server finds in the form; without a token, and for an outdated answer, does nothing. */
 async function check() {
   if (!hasToken()) return;
   const mine = ++newest;
@@ -59,7 +60,7 @@ async function check() {
   }
 }
 
-/** What was accepted as missing has to be accepted again once the form has changed. */
+/** Forgets that missing inputs were accepted, and resets the name of the button, because the form has changed. */
 function withdrawAcceptance() {
   accepted = "";
   submit.textContent = nameSubmit();
@@ -69,7 +70,7 @@ function nameSubmit() {
   return cron.value.trim() ? "Schedule" : "Start";
 }
 
-/** Asks what the run would take, and shows it as a table; nothing is started. */
+/** Shows the estimate of the run as a table if its section is open; nothing is started. */
 async function showPlan() {
   if (!plan?.open) return;
   const state = document.getElementById("plan-state");
@@ -92,12 +93,12 @@ async function showPlan() {
   }
 }
 
-/** A text's pieces: what stands between backticks as code, all else as text. */
+/** Returns the pieces of a text: <code> elements for what is between backticks, strings for the rest. */
 function marked(text) {
   return text.split("`").map((piece, n) => n % 2 ? Object.assign(document.createElement("code"), { textContent: piece }) : piece);
 }
 
-/** One row a figure, text alone. */
+/** Replaces the rows of the table of estimates; hides it if there are no figures. */
 function fillPlan(figures) {
   const table = document.getElementById("plan-figures");
   table.hidden = !figures.length;
@@ -137,7 +138,7 @@ form.addEventListener("click", (event) => {
   timer = setTimeout(check, CHECK_AFTER_MS);
 });
 
-/** A copy of the blank row with its number; rows inside of it keep the sign for theirs. */
+/** Returns a copy of the blank row with number n; the placeholders of lists inside it stay. */
 function blankOf(rows, n) {
   const holder = document.createElement("template");
   const path = rows.dataset.rows;

@@ -4,7 +4,7 @@ const form = document.getElementById("filters");
 const columnMenu = document.getElementById("column-menu");
 let isChanged = false;
 
-/** Goes to the view that the form says, with an address that holds nothing empty. */
+/** Loads the view of the form; empty values are left out of the URL. */
 function show() {
   const pairs = [...new FormData(form)].filter(([, value]) => value.trim());
   const query = String(new URLSearchParams(pairs)).replaceAll("%2C", ",");

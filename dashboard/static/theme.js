@@ -18,6 +18,7 @@ addEventListener("DOMContentLoaded", () => {
 // A button that is pressed before the page's scripts have run is pressed for them once they have: none goes lost, and
 // no form is sent past its script.
 let early = null;
+/** Stops a click on a button and remembers the button. */
 function keep(event) {
   const button = event.target.closest?.("button");
   if (!button) return;

@@ -2,7 +2,7 @@
 
 const NAMES_PX = 92; // the column of names, as the style sheet has it
 
-/** Tells `seek` (seconds) at a click on the ruler, and `select` ({startS, endS} or null) after a drag over it. */
+/** Dispatches `seek` (seconds) at a click on the ruler; `select` ({startS, endS}) after a drag, null after a click. */
 export class Timeline extends EventTarget {
   #box;
   #cursor;
@@ -31,7 +31,7 @@ export class Timeline extends EventTarget {
     this.#listen(box.querySelector("#ruler"));
   }
 
-  /** A word's label may reach to the next one of its row. */
+  /** Sets the width of each word's label (`--room`): up to the next word in its row, of two alternating rows. */
   #giveRoom(words) {
     words.forEach((word, index) => {
       const next = words[index + 2];
@@ -40,13 +40,14 @@ export class Timeline extends EventTarget {
     });
   }
 
-  /** Shows all where words stay readable, else the beginning; returns pixels a second. */
+  /** Zooms so that all is visible, within 90 to 400 pixels per second, which keep words readable; returns the zoom. */
   fit() {
     const whole = (this.#box.clientWidth - NAMES_PX - 8) / this.durationS;
     this.zoom(Math.max(90, Math.min(whole, 400)));
     return this.#px;
   }
 
+  /** Sets the pixels per second; the middle of the view stays at its time. */
   zoom(px) {
     const middleS = (this.#box.scrollLeft + (this.#box.clientWidth - NAMES_PX) / 2) / this.#px;
     this.#px = px;
@@ -67,7 +68,7 @@ export class Timeline extends EventTarget {
     this.#box.querySelector("#ruler").replaceChildren(...marks);
   }
 
-  /** The cursor at a moment, brought in sight where it has moved, and the words that are being said marked. */
+  /** Moves the cursor to a time, scrolls to it if it has moved out of view, and marks the words spoken then. */
   show(timeS, isPlaying) {
     this.#cursor.style.setProperty("--s", timeS);
     for (const word of this.#words) {
@@ -81,10 +82,12 @@ export class Timeline extends EventTarget {
     if (hasMoved && !isInSight) this.#box.scrollLeft = at - room * 0.1;
   }
 
+  /** Returns the start of the last word more than 50 ms before a time; 0 if there is none. */
   wordBefore(timeS) {
     return Math.max(0, ...this.#words.map((word) => word.startS).filter((startS) => startS < timeS - 0.05));
   }
 
+  /** Returns the start of the first word after a time; the duration if there is none. */
   wordAfter(timeS) {
     return Math.min(this.durationS, ...this.#words.map((word) => word.startS).filter((startS) => startS > timeS + 0.01));
   }

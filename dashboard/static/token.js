@@ -1,4 +1,4 @@
-// What changes something is sent with the token: it comes in the address that `kame up` prints, or is asked for once.
+// Requests that change something have the access token: from the URL that `kame up` prints, or entered by the user.
 
 const KEY = "kame-token";
 
@@ -7,7 +7,7 @@ if (location.hash.startsWith("#token=")) {
   history.replaceState(null, "", location.pathname + location.search);
 }
 
-/** Asks for the token; gives whether one was typed. */
+/** Asks the user for the token in a dialog, and keeps it for this tab; resolves to whether one was entered. */
 function ask(why) {
   const dialog = document.createElement("dialog");
   const form = document.createElement("form");
@@ -32,7 +32,11 @@ function ask(why) {
   });
 }
 
-/** Sends a change as JSON and gives what the server answers; an error holds what happened and what to do. */
+/**
+ * Posts JSON and resolves to the JSON of the answer; asks for the token if there is none or it is wrong.
+ *
+ * Throws an error, whose message says what to do, if the server refuses or no token is entered.
+ */
 export async function post(address, body) {
   if (!sessionStorage.getItem(KEY) && !(await ask("To change something, enter the token of this dashboard."))) throw new Error("Nothing was changed, because no token was given.");
   const headers = { "Content-Type": "application/json", Authorization: `Bearer ${sessionStorage.getItem(KEY)}` };
@@ -46,7 +50,7 @@ export async function post(address, body) {
   return told;
 }
 
-/** Whether a token was given in this tab. */
+/** Returns whether a token is kept for this tab, right or wrong. */
 export function hasToken() {
   return Boolean(sessionStorage.getItem(KEY));
 }

@@ -5,7 +5,7 @@ const TEXT_ROWS = 2;
 const ORACLE_ROWS = 4; // a token a frame: labels need more room
 const NAMES = { A: "assistant", B: "user" };
 
-/** Tells `seek` (seconds) where somebody clicks on a frame. */
+/** Shows the token row of a dialogue; dispatches `seek` (seconds) at a click on a frame. */
 export class Tokens extends EventTarget {
   #parts;
   #fail;
@@ -14,7 +14,7 @@ export class Tokens extends EventTarget {
   #atS = 0;
   #pieces = [];
 
-  /** @param parts its elements by name; `address` is where rows are. */
+  /** @param parts its elements by name, with `address`, the URL of the rows, and `durationS`; `fail` shows an error. */
   constructor(parts, fail) {
     super();
     this.#parts = parts;
@@ -58,11 +58,12 @@ export class Tokens extends EventTarget {
     this.#again();
   }
 
-  /** A time some frames from a moment. */
+  /** Returns the start in seconds of the frame that is n frames from the one at a time; the same time without a row. */
   step(timeS, n) {
     return this.#row ? Math.max(0, this.#frameOf(timeS) + n) * this.#row.frame_s : timeS;
   }
 
+  /** Fetches and draws the row of the chosen folder; if that fails, shows the error and no row. */
   async #load() {
     const chosen = this.#parts.folder.selectedOptions[0];
     try {
@@ -78,6 +79,7 @@ export class Tokens extends EventTarget {
     this.#unfold();
   }
 
+  /** Shows or hides the tracks and their controls, by whether they are on and there is a row. */
   #unfold() {
     const isShown = this.#isOn && this.#row !== null;
     for (const name of ["tracks", "band", "now", "table"]) this.#parts[name].hidden = !isShown;
@@ -85,11 +87,12 @@ export class Tokens extends EventTarget {
     this.#parts.delays.hidden = !isShown;
   }
 
-  /** The frame of a moment: a time that was sought is a hair before it at times. */
+  /** Returns the frame at a time, within the row; 1 ms is added, because players may seek to slightly before a frame. */
   #frameOf(timeS) {
     return Math.max(0, Math.min(this.#row.n_frames - 1, Math.floor((timeS + 1e-3) / this.#row.frame_s)));
   }
 
+  /** Returns the frame under the pointer; null if there is none. */
   #frameAt(event) {
     const stage = event.target.closest(".stage");
     if (!stage || !this.#row) return null;
@@ -109,6 +112,7 @@ export class Tokens extends EventTarget {
     if (this.#row) this.#tell(this.#frameOf(timeS), false);
   }
 
+  /** Shows the frame at the current time and the table again, after the row or the delays have changed. */
   #again() {
     this.#shown.frame = -1;
     this.#parts.table.querySelector("tbody")?.closest("table").remove();
@@ -116,7 +120,7 @@ export class Tokens extends EventTarget {
     this.show(this.#atS);
   }
 
-  /** What a frame holds: the ids of the text, of each codebook, and of the oracle. */
+  /** Returns the ids of a frame: text, each codebook (undefined before the start of a delayed one), and oracle. */
   #at(speaker, frame) {
     const { text, codes, delays, oracle } = this.#row.speakers[speaker];
     const late = this.#isDelayed ? delays : delays.map(() => 0);
@@ -134,6 +138,7 @@ export class Tokens extends EventTarget {
     return ["B", "A"].map((speaker) => [speaker, this.#row.speakers[speaker]]);
   }
 
+  /** Replaces the tracks by those of the current row; without one, removes them. */
   #lay() {
     const { tracks, band } = this.#parts;
     tracks.replaceChildren();
@@ -169,7 +174,7 @@ export class Tokens extends EventTarget {
     return canvas;
   }
 
-  /** Pieces as labels in some rows, each with room up to the next one of its row, above a strip of frames. */
+  /** Adds a track: pieces as labels in `nRows` rows, each up to the next one in its row, above a strip of frames. */
   #addStream(name, label, speaker, stream, ids, nRows) {
     const stage = this.#addTrack(name, `of-${speaker} ${stream}`);
     const labels = Object.assign(document.createElement("div"), { className: "labels", ariaHidden: "true" });
@@ -188,6 +193,7 @@ export class Tokens extends EventTarget {
     stage.append(labels, this.#canvas(label, speaker, stream, 1));
   }
 
+  /** Draws the frames of all tracks: codes by their value, text of the answer stronger than other text. */
   #paint() {
     for (const canvas of this.#parts.tracks.querySelectorAll("canvas")) {
       const { speaker, stream } = canvas.dataset;
@@ -213,7 +219,7 @@ export class Tokens extends EventTarget {
     }
   }
 
-  /** One frame in numbers and words: that of the cursor, or the one that is pointed at. */
+  /** Shows the values of a frame: the one at the cursor, or the one under the pointer. */
   #tell(frame, isPointed) {
     if (frame === this.#shown.frame && isPointed === this.#shown.isPointed) return;
     this.#shown = { frame, isPointed };
@@ -239,6 +245,7 @@ export class Tokens extends EventTarget {
     return [told(text), ...codes.map((code) => code ?? "–"), this.#row.speakers[speaker].events.length ? told(oracle) : ""];
   }
 
+  /** Fills the table of all frames when it is opened for the first time. */
   #fillTable() {
     const { table } = this.#parts;
     if (!table.open || !this.#row || table.querySelector("table")) return;

@@ -1,4 +1,4 @@
-// Training runs as they go: what the server's stream tells of each, its curves on each other, its texts and remarks.
+// Training runs, live from the server's event stream: states, curves in common charts, texts of free running, notes.
 import { Curves } from "./curves.js";
 import { FreeRunning } from "./free_running.js";
 
@@ -17,7 +17,7 @@ const runs = rows.map((row, number) => ({
 const curves = new Curves(document.getElementById("curves"), runs);
 const texts = new FreeRunning(document.getElementById("free"));
 
-/** Puts new points behind those that are there; a figure that some lines do not have is null in them. */
+/** Appends new points to columns in place; a figure that the new or the old points lack is null in them. */
 function append(columns, added) {
   const nBefore = columns.step?.length ?? 0;
   const nAdded = added.step.length;
@@ -30,6 +30,7 @@ function append(columns, added) {
 const written = (value, digits) =>
   value.toLocaleString("en", { minimumFractionDigits: digits, maximumFractionDigits: digits }).replaceAll(",", "\u202f");
 
+/** Shows the newest figures of a run in its row of the table; does nothing before the first training line. */
 function showNewest({ number, curves: { train } }) {
   if (!train) return;
   const row = rows[number];
@@ -58,7 +59,7 @@ function showAges() {
   }
 }
 
-/** What a line tells in words; texts come as they are, never as markup. */
+/** Adds notes to the top of the table as plain text, and removes the oldest above `MOST_NOTES`. */
 function showNotes(run, told) {
   for (const { kind, step, ...rest } of told) {
     const row = document.createElement("tr");
@@ -75,6 +76,7 @@ function showNotes(run, told) {
   document.getElementById("notes").hidden = notes.rows.length === 0;
 }
 
+/** Shows an event of the stream; with `is_anew`, it replaces all curves and notes of its run. */
 function take({ data }) {
   const told = JSON.parse(data);
   const run = runs[told.run];
@@ -97,6 +99,7 @@ function take({ data }) {
   draw();
 }
 
+/** Shows an error; an empty text hides it. */
 function fail(text) {
   const fault = document.getElementById("fault");
   fault.textContent = text;
@@ -104,6 +107,7 @@ function fail(text) {
 }
 
 let frame = null;
+/** Draws the curves at the next animation frame, once for all calls until then. */
 function draw() {
   frame ??= requestAnimationFrame(() => {
     frame = null;
@@ -113,6 +117,7 @@ function draw() {
 
 // A browser allows a server six connections: a page that nobody sees gives its own back, and begins anew later.
 let source = null;
+/** Opens the event stream again, or closes it while the page is hidden. */
 function follow() {
   source?.close();
   source = null;

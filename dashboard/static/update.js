@@ -3,7 +3,7 @@
 
 const KEPT = ["open"]; // of <details>: whoever reads the page opened it
 
-/** What an element is about; elements about different things never become each other. */
+/** Returns what identifies an element: its id, or attributes; empty for text. Only equal keys are matched. */
 function keyOf(node) {
   if (!(node instanceof Element)) return "";
   const value = node.nodeName === "INPUT" ? node.value : "";
@@ -14,14 +14,14 @@ function isSame(one, other) {
   return one.nodeName === other.nodeName && keyOf(one) === keyOf(other);
 }
 
-/** The first of some siblings that is the same as a node; what has no key is the same in its place alone. */
+/** Returns the first of a node and its next siblings that is the same as `wanted`, without a key only itself; or null. */
 function findSame(first, wanted) {
   if (!first || !keyOf(wanted)) return first && isSame(first, wanted) ? first : null;
   for (let each = first; each; each = each.nextSibling) if (isSame(each, wanted)) return each;
   return null;
 }
 
-/** @param old an element of the page; `now`: its newer copy, which is used up. */
+/** Changes the element `old` of the page into `now`, whose new children are moved; busy buttons are left alone. */
 export function update(old, now) {
   if (old.ariaBusy === "true") return; // it was pressed, and waits for its answer
   for (const { name, value } of now.attributes) if (old.getAttribute(name) !== value) old.setAttribute(name, value);
@@ -41,7 +41,7 @@ export function update(old, now) {
   while (at) at = removed(at);
 }
 
-/** Takes a node away and gives the next one. */
+/** Removes a node and returns its next sibling. */
 function removed(node) {
   const next = node.nextSibling;
   node.remove();

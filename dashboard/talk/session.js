@@ -1,9 +1,11 @@
-// One conversation over /v1/realtime: OpenAI's realtime protocol, and the server's own events beside it.
+// One session over /v1/realtime: OpenAI's realtime protocol with additional events of the server.
 
 import { RATE_HZ, fromBase64, toBase64 } from "./sound.js";
 
 /**
- * Opens a conversation and resolves when the server has let us in.
+ * Opens a session; resolves to it when the server has accepted it, and rejects with the message "refused" if not.
+ *
+ * `on.closed(reason)` is called when the connection ends, also after a refusal.
  *
  * @param {{mode: string, back_end: string, token: string, consent: ?string}} wanted  `consent`: to be recorded
  * @param {{sound, soundEnded, event, failed, closed}} on what is called with sound, events and errors
@@ -63,14 +65,14 @@ export function openSession(wanted, on) {
   });
 }
 
-/** Deletes what was recorded of a conversation; throws where it could not. */
+/** Deletes the recording of a session on the server; throws the server's message if it cannot. */
 export async function deleteRecording(id, token) {
   const headers = token ? { Authorization: `Bearer ${token}` } : {};
   const answer = await fetch(`v1/recordings/${id}`, { method: "DELETE", headers });
   if (!answer.ok) throw new Error((await answer.json()).error.message);
 }
 
-/** Why a server did not let us in: a browser does not tell a page, so the server is asked. */
+/** Returns a text on why the server refused a session: browsers do not say, so the server is asked. It never throws. */
 export async function whyRefused(mode, hasToken) {
   try {
     const { refusal } = await (await fetch(`v1/about?${new URLSearchParams({ mode })}`)).json();

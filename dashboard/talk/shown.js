@@ -1,4 +1,4 @@
-// What is shown of a conversation: two transcripts, the oracles, and how long things take.
+// What is shown of a session: two transcripts, the oracles, and delays.
 
 const PAUSE_S = 1; // as in kame_model/serve/session/conversation.py: from which on words are another turn, and a new paragraph
 const N_ORACLES = 20; // older ones leave the page
@@ -6,7 +6,7 @@ const N_ASKED = 50; // of older ones nothing comes any more: a newer one's first
 
 const seconds = (value) => `${value.toFixed(2)} s`;
 
-/** One side's words. */
+/** The transcript of one speaker. */
 export class Transcript {
   constructor(element) {
     this.element = element;
@@ -19,7 +19,7 @@ export class Transcript {
     this.lastS = -Infinity;
   }
 
-  /** What is heard of a turn so far, all of it. */
+  /** Shows the whole recognised text of a turn so far; with `isFinal`, the next text begins a new paragraph. */
   heard(text, isFinal) {
     this.unfinished ??= this.paragraph();
     this.unfinished.textContent = text;
@@ -29,7 +29,7 @@ export class Transcript {
     this.scroll();
   }
 
-  /** The next piece of what is said. */
+  /** Appends a piece of text, in a new paragraph after a pause of 1 s. */
   said(text, timeS) {
     if (timeS - this.lastS >= PAUSE_S) this.paragraph();
     this.lastS = timeS;
@@ -46,7 +46,7 @@ export class Transcript {
   }
 }
 
-/** The back-end's answers, the newest on top, and how old that one is. */
+/** The list of oracles, the newest first, and the age of the newest. */
 export class Oracles {
   constructor(list, age) {
     this.list = list;
@@ -61,6 +61,7 @@ export class Oracles {
     this.askedAt = null;
   }
 
+  /** Remembers an oracle that was requested; it is shown when its first words come, or when it fails. */
   asked({ oracle, back_end: backEnd }) {
     const item = document.createElement("li");
     const from = item.appendChild(document.createElement("span"));
@@ -71,7 +72,7 @@ export class Oracles {
     if (this.found.size > N_ASKED) this.found.delete(this.found.keys().next().value);
   }
 
-  /** A piece has come. Oracles are shown from their first words on; a newer one takes the older one's place on top. */
+  /** Appends words to an oracle. Returns its age in seconds at its first words; null later, or if it is unknown. */
   told({ oracle, text, age_s: ageS }) {
     const one = this.found.get(oracle);
     if (!one) return null; // asked before this page listened
@@ -85,6 +86,7 @@ export class Oracles {
     return isFirst ? ageS : null;
   }
 
+  /** Shows that an oracle has failed, also if its request is unknown. */
   failed({ oracle, back_end: backEnd, reason }) {
     const one = this.found.get(oracle) ?? this.asked({ oracle, back_end: backEnd }) ?? this.found.get(oracle);
     one.from.textContent = `${backEnd} failed: ${reason}`;
@@ -92,18 +94,19 @@ export class Oracles {
     this.show(one);
   }
 
+  /** Puts an oracle on top if it is not in the list yet, and removes the oldest above `N_ORACLES`. */
   show(one) {
     if (!one.item.isConnected) this.list.prepend(one.item);
     while (this.list.children.length > N_ORACLES) this.list.lastChild.remove();
   }
 
-  /** Called again and again, so that the age is seen to grow. */
+  /** Updates the shown age; to be called repeatedly. */
   tick() {
     if (this.askedAt !== null) this.age.textContent = `${seconds((performance.now() - this.askedAt) / 1000)} old`;
   }
 }
 
-/** From the end of what the user says to the first word of the answer, which may come before that end is known. */
+/** Measures the delay from the end of the user's turn to the first word of the answer, whichever is reported first. */
 export class AnswerDelay {
   constructor(turnEndSilenceS) {
     this.silenceS = turnEndSilenceS;
@@ -115,18 +118,19 @@ export class AnswerDelay {
     this.endS = null;
   }
 
-  /** The user's turn has ended; seconds if the answer has begun already. */
+  /** Records that the end of the user's turn was detected at `timeS`. Returns as `find`. */
   stopped(timeS) {
     this.endS = timeS - this.silenceS;
     return this.find();
   }
 
-  /** Something is said; seconds if it is the first word of an answer. */
+  /** Records that the model said something at `timeS`. Returns as `find`. */
   said(timeS) {
     this.saidS = [...this.saidS.filter((each) => each > timeS - 30), timeS];
     return this.find();
   }
 
+  /** Returns the delay in seconds, once for each turn of the user; null if no answer has followed its end yet. */
   find() {
     const firstS = this.endS === null ? undefined : this.saidS.find((each) => each >= this.endS);
     if (firstS === undefined) return null;

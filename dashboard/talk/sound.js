@@ -3,7 +3,12 @@
 export const RATE_HZ = 24000;
 export const FRAME = 1920; // samples: 80 ms
 
-/** Opens both. `onFrame(samples)` gets each 80 ms of the microphone, `onReport` how the loudspeaker's queue stands. */
+/**
+ * Opens microphone and loudspeaker; resolves to the functions `play`, `end`, `clear` and `close`.
+ *
+ * `onFrame(samples)` gets each 80 ms of the microphone, `onReport` the state of the queue four times a second. Throws
+ * an error if the user or the browser refuses the microphone.
+ */
 export async function openSound(onFrame, onReport) {
   if (!navigator.mediaDevices) throw new Error("A browser gives its microphone to https pages and to this machine only.");
   const wanted = { channelCount: 1, echoCancellation: true, noiseSuppression: true, autoGainControl: true };
@@ -34,7 +39,7 @@ export async function openSound(onFrame, onReport) {
   }
 }
 
-/** Float samples to 16-bit PCM in base64, as the realtime protocol has them. */
+/** Converts float samples, which are clipped to -1..1, to 16-bit PCM in base64, as in the realtime protocol. */
 export function toBase64(samples) {
   const bytes = new Uint8Array(2 * samples.length);
   const view = new DataView(bytes.buffer);
@@ -42,14 +47,14 @@ export function toBase64(samples) {
   return btoa(String.fromCharCode(...bytes));
 }
 
-/** 16-bit PCM in base64 to float samples. */
+/** Converts 16-bit PCM in base64 to float samples. */
 export function fromBase64(text) {
   const bytes = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
   const view = new DataView(bytes.buffer);
   return Float32Array.from({ length: bytes.length >> 1 }, (_, n) => view.getInt16(2 * n, true) / 32768);
 }
 
-/** How loud a frame is, 0 to 1, on a scale that ears would draw. */
+/** Returns the level of a frame on a logarithmic scale: 1 for an RMS of 0 dBFS, 0 from -50 dBFS down. */
 export function level(samples) {
   const power = samples.reduce((sum, sample) => sum + sample * sample, 0) / samples.length;
   return Math.max(0, 1 + Math.log10(power + 1e-9) / 5);

@@ -1,4 +1,4 @@
-// The page: what its controls do, and what of the conversation goes where.
+// The page: its controls, and where events of the session are shown.
 
 import { deleteRecording, openSession, whyRefused } from "./session.js";
 import { AnswerDelay, Oracles, Transcript } from "./shown.js";
@@ -29,7 +29,7 @@ function choose(id, names, chosen) {
   at(id).replaceChildren(...names.map((name) => new Option(name, name, name === chosen, name === chosen)));
 }
 
-/** The models of a back-end, where there are several. */
+/** Fills the list of models of a back-end and selects `chosen`; hides it if there is no choice. */
 function offerModels(backEnd, chosen) {
   const others = about.models[backEnd] ?? [];
   at("model_label").hidden = others.length === 0;
@@ -37,6 +37,7 @@ function offerModels(backEnd, chosen) {
   at("model").value = chosen;
 }
 
+/** Clears transcripts, oracles, delays and counts. */
 function clear() {
   you.clear();
   it.clear();
@@ -48,13 +49,14 @@ function clear() {
   ["answer_after", "whisper_after", "behind", "buffered"].forEach((id) => show(id, null));
 }
 
-/** A token behind the sign that is sent nowhere, as dashboards give it; it does not stay in the address. */
+/** Takes the token from the fragment of the URL, where dashboards put it, and removes it from the address bar. */
 function takeToken() {
   if (!location.hash.startsWith("#token=")) return;
   at("token").value = decodeURIComponent(location.hash.slice("#token=".length));
   history.replaceState(null, "", location.pathname + location.search);
 }
 
+/** Sets up the controls by what the server offers (`v1/about`). */
 async function begin() {
   const answer = await fetch("v1/about");
   about = await answer.json();
@@ -70,6 +72,7 @@ async function begin() {
   at("voice").hidden = about.voice !== "synthesised";
 }
 
+/** Opens the microphone and a session; an error is shown, and then all is closed. */
 async function start() {
   at("start").disabled = true;
   at("delete").hidden = true;
@@ -99,6 +102,7 @@ async function start() {
   at("start").disabled = false;
 }
 
+/** Closes the sound and resets the controls after the end of a session. */
 async function ended(reason) {
   if (!talk) return; // it never began, and `start` tells why
   const { session, sound, record } = talk;
@@ -112,16 +116,19 @@ async function ended(reason) {
   await sound.close();
 }
 
+/** Shows the level of a frame of the microphone and sends it; without a session it is discarded. */
 function said(samples) {
   at("level").value = level(samples);
   talk?.session.say(samples);
 }
 
+/** Shows the report of the loudspeaker's queue. */
 function reported({ waiting, gaps, dropped }) {
   show("buffered", waiting / RATE_HZ);
   at("lost").textContent = `${gaps}, ${nLost.heard + nLost.said + Math.round(dropped / FRAME)}`;
 }
 
+/** Shows an event of the server, and how far the server is behind. */
 function happened({ kind, time_s: timeS, data }) {
   if (!talk) return;
   const steppedS = timeS + (nSkipped * FRAME) / RATE_HZ;

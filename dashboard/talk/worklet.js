@@ -1,5 +1,5 @@
-// The two ends of the sound in the audio thread, at 24 kHz: what the microphone hears, a frame at a time, and what is
-// played, out of a queue that is held back a little and never grows long.
+// Input and output in the audio thread, at 24 kHz: frames of the microphone, and a queue of audio to play, which starts
+// with a small reserve and is limited in length.
 
 const FRAME = 1920; // samples: 80 ms at 24 kHz
 const HELD_BACK = 2 * FRAME; // before playing begins, so that a late frame makes no gap
@@ -51,12 +51,13 @@ class Player extends AudioWorkletProcessor {
     this.watch();
   }
 
-  /** Begins to look how much waits at the least. */
+  /** Starts a new measurement of the minimum length of the queue. */
   watch() {
     this.least = Infinity;
     this.watched = 0;
   }
 
+  /** Adds a piece to the queue; above `LONGEST`, the oldest are discarded. */
   add(samples) {
     this.queue.push(samples);
     this.waiting += samples.length;
@@ -64,7 +65,7 @@ class Player extends AudioWorkletProcessor {
     this.drop(this.waiting - LONGEST);
   }
 
-  /** Throws away the oldest samples, so many at least, in whole pieces. */
+  /** Discards the oldest pieces until at least `surplus` samples are gone; counts them in `dropped`. */
   drop(surplus) {
     while (surplus > 0) {
       const length = this.queue.shift().length - this.at;
@@ -90,6 +91,7 @@ class Player extends AudioWorkletProcessor {
     return true;
   }
 
+  /** Plays from the queue; if it runs empty, playing stops, which counts as a gap unless the response has ended. */
   fill(out) {
     for (let n = 0; n < out.length; n++) {
       if (!this.queue.length) {
@@ -106,7 +108,7 @@ class Player extends AudioWorkletProcessor {
     }
   }
 
-  /** A hitch of the network leaves sound waiting for ever, as delay: what was never needed goes. */
+  /** Every 2 s, discards the part of the queue that was never needed, which would stay as delay after a late frame. */
   shorten(played) {
     this.least = Math.min(this.least, this.waiting);
     this.watched += played;
