@@ -87,7 +87,7 @@ export class Tokens extends EventTarget {
     this.#parts.delays.hidden = !isShown;
   }
 
-  /** Returns the frame at a time, within the row; 1 ms is added, because players may seek to slightly before a frame. */
+  /** Returns the frame at a time, within the row; 1 ms is added, as players may seek to slightly before a frame. */
   #frameOf(timeS) {
     return Math.max(0, Math.min(this.#row.n_frames - 1, Math.floor((timeS + 1e-3) / this.#row.frame_s)));
   }

@@ -14,7 +14,7 @@ function isSame(one, other) {
   return one.nodeName === other.nodeName && keyOf(one) === keyOf(other);
 }
 
-/** Returns the first of a node and its next siblings that is the same as `wanted`, without a key only itself; or null. */
+/** Returns the first of a node and its siblings after it that equals `wanted` (without a key only itself), or null. */
 function findSame(first, wanted) {
   if (!first || !keyOf(wanted)) return first && isSame(first, wanted) ? first : null;
   for (let each = first; each; each = each.nextSibling) if (isSame(each, wanted)) return each;
