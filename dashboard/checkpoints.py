@@ -278,27 +278,21 @@ def _make_stamp(path: Path) -> _Stamp:
 
 
 class _Cache(Generic[_T]):
-    """Cache of what was read from folders, valid while the stamp of one file is unchanged; errors are cached too."""
+    """Cache of what was read from folders, valid while the stamp of one file is unchanged; errors are not cached."""
 
     def __init__(self, read: Callable[[Path], _T]) -> None:
         self._read = read
-        self._known: dict[Path, tuple[_Stamp, _T | KameError]] = {}
+        self._known: dict[Path, tuple[_Stamp, _T]] = {}
 
     def get(self, folder: Path, stamp: _Stamp) -> _T:
-        """Returns a folder's content, or raises the error of reading it; reads it again only if the stamp has changed.
+        """Returns a folder's content, which is read again if the stamp has changed or reading failed.
 
         Raises:
             KameError: it cannot be read.
         """
         known = self._known.get(folder)
         if known is None or known[0] != stamp:
-            try:
-                told: _T | KameError = self._read(folder)
-            except KameError as error:
-                told = error
-            known = self._known[folder] = (stamp, told)
-        if isinstance(known[1], KameError):
-            raise known[1]
+            known = self._known[folder] = (stamp, self._read(folder))
         return known[1]
 
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import duckdb
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dashboard.catalog import Dataset
@@ -240,7 +241,7 @@ class Indexes:
                     aside.unlink(missing_ok=True)
                 _remove_others(file)
             return Index(file)
-        except duckdb.Error as error:
+        except (duckdb.Error, pa.ArrowException, FileNotFoundError) as error:
             first = str(error).splitlines()[0]
             raise StoreError(
                 f"The index of {dataset.folder} cannot be built: {first}.",

@@ -22,7 +22,8 @@ ANY_HOST: Final = "*"
 _HOST: Final = r"[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\]"
 _HOST_AND_PORT = re.compile(rf"({_HOST})(:\d*)?")
 _PATTERN = re.compile(rf"[A-Za-z0-9._*-]+|{_HOST}")
-_URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)?://([^/?#,]*)")
+_URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)?://((?:(?!,[A-Za-z][A-Za-z0-9+.-]*://)[^/?#])*)")
+"""A comma ends the host only if another URL follows: in `https://localhost,@evil.com` the host is evil.com."""
 _LINE = re.compile(r"([\w.]+)=(.*)", re.DOTALL)
 """A line of `settings` or `server_settings` of an evaluation."""
 

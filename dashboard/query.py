@@ -222,11 +222,8 @@ def _parse_range(name: str, text: str) -> tuple[float | None, float | None]:
 
 
 def format_range(bounds: tuple[float | None, float | None]) -> str:
-    """Formats a range as in URLs and input fields: `1..2`, `1..` or `..2`; None is an open end.
-
-    Numbers are rounded to six significant digits.
-    """
-    return "..".join("" if bound is None else f"{bound:g}" for bound in bounds)
+    """Formats a range as in URLs and input fields: `1..2`, `1..` or `..2`; None is an open end."""
+    return "..".join("" if bound is None else repr(bound).removesuffix(".0") for bound in bounds)
 
 
 class TableReader:

@@ -115,7 +115,8 @@ def _convert_nested_columns(table: pa.Table) -> pa.Table:
 
 def to_cells(table: pa.Table) -> list[list[str]]:
     """Converts a table's rows to texts; null becomes an empty text, and floats get six significant digits."""
-    return [[_format_cell(value) for value in row.values()] for row in table.to_pylist()]
+    columns = (column.to_pylist() for column in table.columns)  # not by name, which two columns may share
+    return [list(map(_format_cell, row)) for row in zip(*columns, strict=True)]
 
 
 def _format_cell(value: Any) -> str:

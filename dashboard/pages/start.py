@@ -12,7 +12,7 @@ from dashboard.catalog import MissingError
 from dashboard.figures import format_bytes, format_duration, format_number
 from dashboard.forms import USUAL, build_form, read_form, split_usual
 from dashboard.inputs import find_missing_inputs
-from dashboard.runs import KINDS, PLANNED_KINDS, RefusedRunError, RunKind
+from dashboard.runs import KINDS, PLANNED_KINDS, RefusedRunError, Run, RunKind
 from dashboard.site import Site
 from data_schemas.config import RefreshConfig
 from data_schemas.profiles import PROFILES
@@ -113,9 +113,11 @@ def create_routes(site: Site) -> APIRouter:
             path, text = next(iter(faults.items()))
             raise RefusedRunError(f"{path}: {text}".removeprefix(": "), "Correct the fields that the form marks.")
         if told.cron:
-            if told.then:
-                _add_training_after(site, kind, settings, told.then)
+            like = _find_training(site, kind, told.then) if told.then else None
             site.get_scheduler().add_schedule(kind, settings, told.cron.strip(), told.timezone.strip() or "UTC")
+            if like is not None:
+                dataset = settings.get("out", RefreshConfig.model_fields["out"].default)
+                site.get_scheduler().train_after_refresh(dataset, like.settings)
             return {"url": "/runs"}
         return {"url": f"/runs/{site.get_scheduler().start(kind, settings)}"}
 
@@ -128,8 +130,8 @@ def _read_form(site: Site, kind: str, told: FormRequest) -> tuple[dict[str, Any]
     return settings, site.limits.find_faults(settings) | faults
 
 
-def _add_training_after(site: Site, kind: str, settings: Mapping[str, Any], run_id: str) -> None:
-    """Adds an automation that repeats the training `run_id` whenever a refresh has changed its dataset.
+def _find_training(site: Site, kind: str, run_id: str) -> Run:
+    """Returns the training `run_id`, which is to be repeated whenever a refresh has changed its dataset.
 
     Raises:
         RefusedRunError: the scheduled kind is not a refresh, or the run not a training.
@@ -139,8 +141,7 @@ def _add_training_after(site: Site, kind: str, settings: Mapping[str, Any], run_
         raise RefusedRunError(
             "Only a training can follow a run, and only after a refresh.", "Choose a training from the list."
         )
-    dataset = settings.get("out", RefreshConfig.model_fields["out"].default)
-    site.get_scheduler().train_after_refresh(dataset, like.settings)
+    return like
 
 
 def _get_kind(name: str) -> RunKind:

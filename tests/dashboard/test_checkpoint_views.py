@@ -244,6 +244,14 @@ def test_a_damaged_checkpoint_hides_no_other(root: Path, client: TestClient, fac
     assert client.get("/checkpoints/of/one").status_code == 200
 
 
+def test_a_checkpoint_that_is_being_copied_is_read_once_it_is_complete(root: Path, client: TestClient) -> None:
+    weights = write_checkpoint(root / "one") / WEIGHTS
+    weights.rename(root / "elsewhere")
+    assert "/checkpoints/of/one" not in client.get("/checkpoints").text
+    (root / "elsewhere").rename(weights)
+    assert "/checkpoints/of/one" in client.get("/checkpoints").text
+
+
 @pytest.mark.parametrize(
     "figures", ["", "[]", "[" * 100_000, '{"run": 1, "rows": []}', '{"run": {"kind": "compare"}, "rows": 1}']
 )

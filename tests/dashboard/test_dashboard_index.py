@@ -113,9 +113,10 @@ def test_an_index_is_kept_and_made_anew_for_another_content(small: Path, tmp_pat
     assert list(cache.rglob("*.making")) == [others]
 
 
-def test_a_damaged_file_is_told_and_tried_again(small: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("shard", ["data/test-*.parquet", "oracles/**/test-*.parquet"])
+def test_a_damaged_file_is_told_and_tried_again(small: Path, tmp_path: Path, shard: str) -> None:
     copy = shutil.copytree(small, tmp_path / "copy")
-    file = next((copy / "data").glob("test-*.parquet"))
+    file = next(copy.glob(shard))
     whole = file.read_bytes()
     file.write_bytes(whole[:200])
     with closing(Indexes(tmp_path / "cache")) as indexes:

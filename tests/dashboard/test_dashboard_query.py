@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dashboard.index import Index
-from dashboard.query import DIALOGUES, REJECTS, TableKind, TableReader, View
+from dashboard.query import DIALOGUES, REJECTS, TableKind, TableReader, View, format_range
 from data_schemas.errors import ConfigError
 from data_schemas.records import AudioDialogue
 from tests.support.dashboards import dialogues, indexed, write_small
@@ -92,6 +92,14 @@ def test_neighbours_are_those_of_the_view(index: Index) -> None:
     assert reader.find_neighbours(first) == (None, second, 1, 2)
     assert reader.find_neighbours(second) == (first, None, 2, 2)
     assert reader.find_neighbours(ROWS[0].dialogue_id) == (None, None, 0, 2)
+
+
+def test_a_range_stays_the_same_from_page_to_page() -> None:
+    assert [format_range(each) for each in ((3.1234567, None), (1234567.0, 7654321.0), (None, 0.1))] == [
+        "3.1234567..",
+        "1234567..7654321",
+        "..0.1",
+    ]
 
 
 def test_choices_are_counted_under_the_other_filters(index: Index) -> None:

@@ -9,7 +9,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from dashboard.app import create_app
-from dashboard.runs import KINDS, Blocker
+from dashboard.runs import KINDS, Blocker, RefusedRunError
 from tests.support.dashboards import SCRIPT, TOKEN, write_small
 from tests.support.schedulers import RUN, KeptScheduler
 from tests.support.training_pages import write_run
@@ -149,6 +149,19 @@ def test_a_training_follows_a_refresh_on_a_schedule(client: TestClient, schedule
     assert "train on data when it has changed" in client.get("/runs").text
     assert client.post("/start/refresh", json=cron | {"then": "r1"}, headers=WITH_TOKEN).status_code == 400
     assert len(scheduler.schedules) == 1
+
+
+def test_a_schedule_that_is_refused_changes_no_automation(
+    client: TestClient, scheduler: KeptScheduler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise RefusedRunError("bad is no cron expression.")
+
+    monkeypatch.setattr(scheduler, "add_schedule", refuse)
+    scheduler.runs["r3"] = replace(RUN, run_id="r3", kind="train", name="train nano", settings={"out": "run"})
+    cron = FORM | {"cron": "bad", "then": "r3"}
+    assert client.post("/start/refresh", json=cron, headers=WITH_TOKEN).status_code == 400
+    assert scheduler.trained_after == []
 
 
 @pytest.mark.parametrize("body", [{"values": {"out": 3}}, {"values": {}, "more": 1}, {"values": []}, []])

@@ -30,6 +30,7 @@ def opened(folder: Path, scheduler: KeptScheduler, *hosts: str) -> Iterator[Test
 REFUSED: tuple[tuple[str, str, dict[str, str | bool]], ...] = (
     ("refresh", "chat.base_url", {"chat.engine": "openai", "chat.provider": "openai", "chat.base_url": EVIL}),
     ("refresh", "chat.base_url", {"chat.base_url": f"http://127.0.0.1/v1,{EVIL}"}),
+    ("refresh", "executor", {"executor": "dask://localhost,@evil.example:8786"}),
     ("refresh", "wording.base_url", {"wording": True, "wording.base_url": EVIL}),
     ("refresh", "chat.api_key_env", {"chat.api_key_env": "AWS_SECRET_ACCESS_KEY"}),
     ("refresh", "cache_url", {"cache_url": "postgresql://kame@evil.example/answers"}),

@@ -28,6 +28,7 @@ def test_a_query_gives_its_rows(index: Path) -> None:
     assert result.table.column_names[:2] == ["form", "n"]
     assert to_cells(result.table) == [["greeting", "2", "0"], ["plain", "3", "0.333333"]]
     assert not result.is_cut
+    assert to_cells(run(index, "select 1 as a, 2 as a, 3 as b").table) == [["1", "2", "3"]]
 
 
 def test_rows_beyond_the_bound_are_left_and_it_is_told(index: Path) -> None:
