@@ -36,8 +36,8 @@ class RunRecord:
     `seconds` is wall-clock time by step, and `processor_s` is processor time, including workers and servers; `planned`
     is the estimate for `parts`, those that were incomplete when the run began. `n_kept` is the number of items of
     earlier runs that were not read because of a limit; `languages_left` counts, by source and language, questions in
-    languages that are not selected; `usages` is the usage of the chat model, one entry a part, written as one sum.
-    `outcome` is `done`, or the type and text of the error that ended the run.
+    languages that are not selected; `usages` is the usage of the chat models, one entry for each client,
+    written as one sum. `outcome` is `done`, or the type and text of the error that ended the run.
     """
 
     run_id: str

@@ -162,8 +162,8 @@ def take_from_speech(config: FrontEndConfig) -> FrontEndConfig:
 def take_from_checkpoint(config: FrontEndConfig) -> FrontEndConfig:
     """Returns the configuration with the vocabulary and codec of an exported checkpoint that the training starts from.
 
-    Only what is not configured is taken; with the codec's name alone, its files and options are taken, too. Unchanged
-    if `init_from` is not a folder with a `kame.json`.
+    Only what is not configured is taken. The codec's files and options are also taken if only its name is configured
+    and is that of the checkpoint. Unchanged if `init_from` is not a folder with a `kame.json`.
 
     Raises:
         StoreError: the `kame.json` is damaged.
@@ -219,7 +219,10 @@ def check_vocabulary(config: FrontEndConfig) -> None:
 
 
 def make_tokenizer(config: FrontEndConfig) -> str:
-    """Returns the path of the tokenizer: the configured one, or one that is trained on the datasets' training split."""
+    """Returns the path of the tokenizer: the configured one, or the run's own.
+
+    The run's own is trained on the datasets' training split and written to the run's folder, unless it exists there.
+    """
     if config.tokenizer is not None:
         return config.tokenizer
     return make_run_vocabulary(list(map(open_reader, config.shares)), config.vocabulary, config.out)
@@ -248,7 +251,13 @@ def _get_codec_options(config: FrontEndConfig) -> dict[str, OptionValue]:
 
 
 def make_codec(config: FrontEndConfig) -> dict[str, OptionValue]:
-    """Returns the codec's options; if its codebooks are to be learnt, learns them and adds the path of their folder."""
+    """Returns the codec's options; if its codebooks are to be learnt, with the path of their folder.
+
+    They are learnt unless the folder already has them.
+
+    Raises:
+        ConfigError: the folder has codebooks of other speech or settings.
+    """
     options = _get_codec_options(config)
     if not _is_codec_learnt(config):
         return options
@@ -272,7 +281,9 @@ def get_named_shares(config: FrontEndConfig) -> dict[str, DatasetShare]:
 def encode(config: FrontEndConfig, name: str, tokenizer: str, codec: dict[str, OptionValue]) -> str:
     """Encodes the dataset that has this name in `get_named_shares`, and returns its folder of token rows.
 
-    Codes of the same audio in other folders of the run (a dataset with several oracles) are copied.
+    Rows that exist are reused, codes of the same audio in other folders of the run (a dataset with several oracles) are
+    copied, and files that the new manifest does not list are removed. Another run that writes to the folder is waited
+    for, at most `_LOCK_WAIT_S`.
     """
     from data_schemas.config.encode import EncodeConfig
     from kame_model.encode.run import encode_dataset
@@ -378,12 +389,14 @@ def train_stage(config: TrainConfig, progress: Progress) -> RunResult:
 
 
 def export(config: FrontEndConfig, tokenizer: str, codec: dict[str, OptionValue]) -> str:
-    """Exports the checkpoint into the folder of checkpoints and returns its name; an existing one of this run is kept.
+    """Exports the run's best weights into the folder of checkpoints, and returns the name of the checkpoint.
 
-    The name is PRESET-FOLDER-STEPS, with -seed-N after it unless the seed is 0.
+    An existing one of the same training is kept, even if its codec, sampling or voice differs. The name is
+    PRESET-FOLDER-STEPS, with -seed-N after it unless the seed is 0; if another training has that name, the id of this
+    run is appended.
 
     Raises:
-        ConfigError: a checkpoint of another run has the name.
+        ConfigError: the name with the run's id is taken, too.
     """
     run, chosen = config.of_seed / RUN, (config.codec_name, codec)
     name = f"{config.preset}-{Path(config.out).resolve().name}-{read_facts(run).config.max_steps}"
@@ -418,12 +431,19 @@ def make_evaluation_config(config: FrontEndConfig) -> RecallConfig:
 def evaluate(config: FrontEndConfig, checkpoint: str, rows: str, hear: Hearing | None) -> list[Record]:
     """Evaluates recall of the exported checkpoint, and updates the report over all seeds in `config.out`.
 
+    The results in the seed's folder `evaluation` are replaced if they are of other weights or settings. An evaluation
+    on the test split is recorded in `config.checkpoints`.
+
     Args:
         checkpoint: name in the folder of checkpoints.
         rows: folder of token rows of the held-out dialogues. If the dataset is trained on as well, it may have none.
 
     Returns:
-        The rows of the figures; an empty list if there is nothing to evaluate, or `evaluate_items` is 0.
+        The rows of the figures; an empty list if `evaluate_items` is 0, or if there is no separate held-out dataset
+        and nothing to evaluate.
+
+    Raises:
+        ConfigError: the separate held-out dataset has no dialogue to evaluate.
     """
     if not config.evaluate_items:
         return []
@@ -448,9 +468,9 @@ def evaluate(config: FrontEndConfig, checkpoint: str, rows: str, hear: Hearing |
 
 
 def make_hearing() -> Hearing:
-    """Returns a function that recognises the words of audio by the embedded recogniser, as `normalise_words` does.
+    """Returns a function that transcribes audio at 24 kHz by the embedded recogniser, and returns its words.
 
-    The words are in lower case, and digits are spelled out.
+    The words are normalised by `normalise_words`: in lower case, with digits and signs read out.
     """
     from backends import registry
     from data_schemas.units import SAMPLE_RATE_HZ
