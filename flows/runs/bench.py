@@ -192,7 +192,10 @@ def measure_dataset(config: RefreshConfig, n_dialogues: int, meter: UsageMeter, 
 
 
 def measure_planning(config: RefreshConfig, out: str) -> int:
-    """Plans a run of the items that are read, and returns the memory of the process, which is to have nothing else."""
+    """Plans a run in the folder `out`, and returns the resident memory of this process in bytes.
+
+    At most `N_READ` rows of each source are planned. It is called in a new process, whose memory holds nothing else.
+    """
     import datasets  # noqa: F401 - imported by a run's main process to publish
 
     import flows.runs.refresh  # noqa: F401 - and all of this from its start

@@ -25,7 +25,7 @@ def make_evaluation_tasks(config: EvaluateConfig, counting: Counting) -> Tasks[R
 
 
 def evaluate(config: EvaluateConfig, counting: Counting) -> Rows:
-    """Evaluates, and writes the results to `config.out`.
+    """Runs an evaluation of the configured kind, and writes its results to `config.out`; the same folder resumes.
 
     Args:
         counting: shows progress.
@@ -175,6 +175,7 @@ def run_recall(
         checkpoint: a checkpoint's folder, owner/name on the Hub, or the folder of a training run, whose best weights
             are exported to a temporary folder; its own folder is then the register, if none is given.
         tokens: folder of token rows.
+        out: folder of the evaluation; the same folder resumes.
         voices: folder of token rows of the same dialogues with other user voices.
         listens: whether a recogniser transcribes the decoded audio.
         register, again, anew: as in `evaluate_recall`.

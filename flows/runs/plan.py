@@ -166,6 +166,8 @@ def _plan_stages(
 def plan_settings(config: BaseModel) -> list[Figure]:
     """Estimates the run that a form of the dashboard would start; an empty list for kinds without an estimate.
 
+    For a refresh, the rows of its sources are read, to count them.
+
     Raises:
         KameError: a source or the rates cannot be read, or the settings name something that does not exist.
     """

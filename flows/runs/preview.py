@@ -140,7 +140,7 @@ def _run_stage(config: RefreshConfig, name: str, made: dict[str, list[Any]], ans
 
 
 def _read_items(config: RefreshConfig) -> list[Item]:
-    """Reads at most `ROWS_LOOKED_AT` items of each source, fewer if the configuration has a lower limit."""
+    """Reads the items in the first `ROWS_LOOKED_AT` rows of each source, fewer if `config.limit` is lower."""
     limit = min(config.limit or ROWS_LOOKED_AT, ROWS_LOOKED_AT)
     return [item for source in config.sources for item in read_items(source, limit, config.split).items]
 

@@ -49,6 +49,9 @@ def run_refresh(
 ) -> tuple[RunRecord, Manifest, Figures]:
     """Makes or refreshes a dataset of question sets, or resumes. The bytes do not depend on how tasks are run.
 
+    Items that a source no longer has are removed if it is read without a limit. The run's record is written to the
+    dataset's `runs/`, also after an error. A dataset in a bucket is made in a local folder and uploaded.
+
     Args:
         run_task: runs one task, and raises what it raises.
         by_shard: whether there is a task for each stage and shard, instead of one for each stage.
@@ -66,6 +69,8 @@ def run_refresh(
 def run_recordings(config: RefreshConfig, progress: Progress) -> tuple[RunRecord, Manifest, Figures]:
     """Makes or refreshes a dataset of a folder of recordings; see `run_refresh`.
 
+    Recordings that were deleted from that folder are deleted from the dataset, too.
+
     Raises:
         KameError: as `run_refresh`.
     """
@@ -79,7 +84,8 @@ def run_recordings(config: RefreshConfig, progress: Progress) -> tuple[RunRecord
 def make_refresh_tasks(config: RefreshConfig, progress: Progress, record: RunRecord, by_shard: bool) -> Tasks[Dataset]:
     """Yields the tasks of a refresh of question sets, and returns the manifest and figures of the dataset.
 
-    Adds to `record` the incomplete parts and the estimate of them, as soon as they are known.
+    Adds to `record` the incomplete parts and the estimate of them, as soon as they are known. Too little space on the
+    disk is then a `StoreError`.
     """
     plan = yield from _plan(partial(make_plan, config), record)
     runner, book = Runner(Store(config.out)), open_rates()
@@ -92,7 +98,10 @@ def make_refresh_tasks(config: RefreshConfig, progress: Progress, record: RunRec
 
 
 def make_recordings_tasks(config: RefreshConfig, progress: Progress, record: RunRecord) -> Tasks[Dataset]:
-    """Yields the tasks of a refresh of recordings: one stage replaces the first six."""
+    """Yields the tasks of a refresh of recordings, where one stage replaces the first six, and returns the dataset.
+
+    The last task deletes all data of recordings that no longer exist.
+    """
     plan = yield from _plan(partial(recordings.plan, config), record)
     yield from _run_stages(config, plan, recordings.STAGES, recordings.run_on_part, progress, record)
     entries = yield from _compact(config, plan, record)

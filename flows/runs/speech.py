@@ -124,7 +124,7 @@ def make_speech_tasks(config: SpeechRowsConfig, on_seconds: OnSeconds) -> Tasks[
 
 
 def _make_facts(config: SpeechRowsConfig, corpus: Corpus, speaker: SentenceSpeaker) -> SpeechFacts:
-    """Makes the facts that determine the rows; a folder with other facts is not resumed."""
+    """Makes the facts that determine the rows; a folder that was made with other facts is an error."""
     drawn_by = config.model_dump(mode="json", include=set(_DRAWN_BY))
     if _is_codec_learnt(config):
         how = f"{config.codec_stages} stages of {config.codec_card}"
