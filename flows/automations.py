@@ -84,7 +84,8 @@ def mark_as_emitted(out: str, manifest: Manifest) -> None:
 def train_after_refresh(client: SyncPrefectClient, dataset: str, settings: Mapping[str, Any]) -> str:
     """Adds an automation that starts a training whenever a refresh has changed a dataset, and returns its name.
 
-    It replaces an earlier one of the same dataset. The dataset's current content starts no training.
+    It replaces an earlier one of the same dataset. The dataset's current content starts no training: it is recorded in
+    the dataset (`TOLD`) as that of the last event.
 
     Args:
         settings: settings of the training; `datasets` is set to the dataset. The first 8 digits of its fingerprint are
@@ -123,7 +124,7 @@ def train_after_refresh(client: SyncPrefectClient, dataset: str, settings: Mappi
 
 
 def notify_by_webhook(client: SyncPrefectClient, url: str, only_failures: bool = False, pages: str = "") -> str:
-    """Adds an automation that posts JSON to a webhook whenever a run has ended, and returns its name.
+    """Adds an automation that posts JSON to a webhook whenever a run of this project has ended, and returns its name.
 
     It replaces an earlier webhook. Cancelled runs are not reported.
 
@@ -141,7 +142,7 @@ def notify_by_webhook(client: SyncPrefectClient, url: str, only_failures: bool =
 
 
 def notify_by_email(client: SyncPrefectClient, url: str, only_failures: bool = False, pages: str = "") -> str:
-    """Adds an automation that sends an e-mail whenever a run has ended, and returns its name.
+    """Adds an automation that sends an e-mail whenever a run of this project has ended, and returns its name.
 
     It replaces an earlier address. Cancelled runs are not reported. Prefect has no block for SMTP, but its block for
     Slack passes any address that is not Slack's to Apprise, which sends e-mail.

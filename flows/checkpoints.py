@@ -23,7 +23,7 @@ _OF_THE_SYSTEM: Final = {"system", "seed"}
 
 
 class CheckpointFiles:
-    """Reads checkpoints from the disk, without importing torch."""
+    """Reads checkpoints from the disk, without importing torch; a missing or damaged file is a KameError."""
 
     def list_shipped(self) -> Sequence[Path]:
         """Returns the folders of checkpoints that are shipped with the project."""

@@ -108,7 +108,7 @@ class Components:
         """Starts and returns a process that writes to NAME.log, in a process group that Ctrl-C does not reach.
 
         Args:
-            environment: all environment variables of the process; none are inherited.
+            environment: environment variables of the process, besides the one that marks it; none are inherited.
         """
         log = self._folder / f"{name}.log"
         name_of_mark, _, mark = self._mark.partition("=")
@@ -158,9 +158,9 @@ class Components:
 
 
 def _end_marked(mark: str, patience_s: float) -> None:
-    """Sends SIGTERM to the processes with a mark, and SIGKILL to those that still run after `patience_s`.
+    """Sends SIGTERM to the processes that `_find_marked` finds, and SIGKILL to those that still run after `patience_s`.
 
-    They include processes in other process groups, as Prefect's workers start them.
+    They include processes in other process groups, as Prefect's workers start them. Returns when none is left.
     """
     until = time.monotonic() + patience_s
     number = signal.SIGTERM

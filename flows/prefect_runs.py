@@ -248,7 +248,10 @@ class PrefectRuns:
             return [each.name.removeprefix(PREFIX) for each in list_automations(self._client) if each.enabled]
 
     def list_choices(self) -> Mapping[str, Sequence[str]]:
-        """Returns the engines, sources, voices and sample files that exist on this machine, by name of the setting."""
+        """Returns the engines, sources, voices and sample files that exist on this machine, by name of the setting.
+
+        They are searched once in a process, so what is installed later is missing.
+        """
         return _list_choices()
 
     def sample_settings(self) -> Mapping[str, Any]:
@@ -260,6 +263,8 @@ class PrefectRuns:
 
     def plan(self, kind: str, settings: Mapping[str, Any]) -> list[Figure]:
         """Estimates a run with these settings, without starting it; an empty list for kinds without an estimate.
+
+        For a refresh, the rows of its sources are read, to count them.
 
         Raises:
             KameError: a setting is invalid, a source cannot be read, or something that is named does not exist.
@@ -315,7 +320,7 @@ class PrefectRuns:
     def _find_blockers(self, pool: str) -> tuple[str, list[Blocker]]:
         """Returns what a late run of a work pool waits for, as text, and the runs that use up the pool's limit.
 
-        If the limit is not reached, it waits for a worker, and no runs are returned.
+        No runs are returned if the limit is 0, or if it is not reached: then the run waits for a worker.
         """
         limit = self._client.read_work_pool(pool).concurrency_limit if pool else None
         if limit == 0:

@@ -127,7 +127,10 @@ def run_as_flow(config: RefreshConfig) -> tuple[RunRecord, Manifest, Figures]:
 
 
 def _find_server_fault() -> str | None:
-    """Returns why the server does not answer, or None if it does."""
+    """Returns why the server of `PREFECT_API_URL` does not answer, or None if it does.
+
+    Without that variable, a temporary server is started.
+    """
     try:
         with get_client(sync_client=True) as client:
             fault = client.api_healthcheck()
@@ -137,7 +140,10 @@ def _find_server_fault() -> str | None:
 
 
 def _silence_repeated_messages() -> None:
-    """Filters Prefect's console messages that the command reports itself; the server still receives all of them."""
+    """Hides Prefect's console messages that the command reports itself, as long as this process runs.
+
+    The server still receives all of them.
+    """
     for handler in logging.getLogger().handlers:
         if isinstance(handler, PrefectConsoleHandler):
             handler.addFilter(_is_new_to_user)

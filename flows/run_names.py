@@ -26,7 +26,7 @@ def name_run(client: SyncPrefectClient, kind: str, settings: Mapping[str, Any]) 
 
 
 def make_namer(kind: str) -> Callable[[], str]:
-    """Returns the function that Prefect calls to name a run; a run that already has such a name keeps it."""
+    """Returns the function that Prefect calls to name a run by `name_run`; a run that has such a name keeps it."""
 
     def name() -> str:
         """Names the current flow run by its parameters."""

@@ -93,7 +93,7 @@ def train(config: FrontEndConfig) -> str:
 
 
 def _show_losses(config: FrontEndConfig, stage: str) -> None:
-    """Creates an image artifact of a stage's losses so far; none if there are no metrics yet."""
+    """Plots a stage's losses so far to a file in its folder and an image artifact; nothing if there are no metrics."""
     folder = get_stage_folder(config, stage)
     if not (folder / METRICS).exists():
         return

@@ -29,8 +29,9 @@ def publish(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Upload a dataset or a checkpoint to the Hugging Face Hub, with card and licences. Unchanged files are skipped.
+    """Upload a dataset or a checkpoint to the Hugging Face Hub, with card and licences.
 
+    Unchanged files are skipped, and files of an earlier upload that no longer belong to it are deleted from the Hub.
     The access token is read from HF_TOKEN. Data is not published if its licence is unknown or forbids publication.
     Run the same command again to resume the upload, or to update the repository. A dataset in a bucket is uploaded
     from the folder of this machine in which `kame refresh` made it.

@@ -100,6 +100,8 @@ def talk(
 ) -> None:
     """Talk with a server in real time, and save the audio (stereo: server left, you right), transcript and events.
 
+    They replace those of an earlier talk in the same folder.
+
     After the user's speech it listens until the answer has ended, and reports if there is none or it does not end in
     time. A table shows for each question the oracle, the text of the answer, and a transcript of its audio.
 
@@ -316,7 +318,10 @@ def _format_choice(data: dict[str, Any]) -> str:
 
 
 def _print_record(kept: "TalkRecord", out: Path, as_json: bool) -> None:
-    """Prints the record of a conversation: transcript, oracles, questions and answers, faults, and its files."""
+    """Prints the record of a conversation: transcript, oracles, questions and answers, faults, and its files.
+
+    The audio of each answer is transcribed by the embedded recogniser.
+    """
     from dataclasses import asdict
 
     from flows.cli import show
