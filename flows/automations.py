@@ -196,7 +196,10 @@ def _save_block(client: SyncPrefectClient, block: Block, name: str) -> Any:
 
 
 def _put_notification(client: SyncPrefectClient, way: str, action: ActionTypes, only_failures: bool) -> str:
-    """Creates the automation that runs an action whenever a run of this project has ended, and returns its name."""
+    """Creates an automation that runs an action whenever a run of this project has ended, and returns its name.
+
+    Its name contains `way`; an earlier one of that name is deleted.
+    """
     ends = _FAILURES if only_failures else _ENDS
     return _put_automation(
         client,

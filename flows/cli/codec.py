@@ -54,7 +54,10 @@ def learn(
     n_dialogues: NDialogues = 20,
     as_json: AsJson = False,
 ) -> None:
-    """Learn codebooks for Codec 2 from the voices of datasets, in about a minute, and measure their quality."""
+    """Learn codebooks for Codec 2 from the voices of datasets, in about a minute, and measure their quality.
+
+    If the folder already has these codebooks, they are only measured. The report is written there, as report.json.
+    """
     with report_errors(as_json):
         from backends.registry import build as build_backend
         from data_schemas.config.codec import CodecLearnConfig

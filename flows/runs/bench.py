@@ -100,7 +100,9 @@ def run_bench(
     keeps_shapes: bool = True,
     devices: Sequence[str] = (CPU,),
 ) -> Rates:
-    """Measures all steps and returns the rates.
+    """Measures what the steps of a refresh cost here, and with a checkpoint those of training and serving.
+
+    Returns the rates, which `flows.runs.plan.save_rates` stores.
 
     Args:
         n_dialogues: number of dialogues of each source to synthesise.
@@ -140,7 +142,7 @@ def run_bench(
 
 
 def measure_dataset(config: RefreshConfig, n_dialogues: int, meter: UsageMeter, tell: Tell) -> Bench:
-    """Makes dialogues of each source, and returns the measurements of each step.
+    """Makes dialogues of each source in a temporary folder, and returns the measurements of each step.
 
     Pictures are skipped, and so are oracles if no chat model writes them.
 

@@ -55,7 +55,7 @@ N_SERVED: Final = 15
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Device on which is measured, and the name under which its rates are stored: cpu, or a GPU's."""
+    """Device on which times are measured, and the name under which its rates are stored: cpu, or a GPU's."""
 
     device: torch.device
     name: str
@@ -184,9 +184,10 @@ def _write_rows(
 
 
 def _measure_steps(folder: Path, preset: str, device: str, origin: Origin) -> Rates:
-    """Trains a few steps of each stage but those on speech rows, for which the figures of dialogues are used.
+    """Trains a few steps of each stage in `folder`, and returns their rates.
 
-    The peak memory of this process counts as that of training.
+    A stage on speech rows is not trained: it gets the figures of dialogues. The peak memory of this process counts as
+    that of training.
     """
     place = Place.find(device)
     costs, mfu, rest_bytes = list[Cost](), list[Mfu](), None
@@ -214,7 +215,8 @@ def _measure_steps(folder: Path, preset: str, device: str, origin: Origin) -> Ra
 
 
 def make_speed(config: TrainConfig, device: str, flops_per_s: float) -> Cost | Mfu:
-    """Makes the rate of a training's speed: the MFU on a GPU with a data sheet, otherwise the cost of an operation.
+    """Makes the rate of a training's speed: on a GPU with a data sheet its model FLOPs utilisation (MFU), otherwise the
+    cost of a floating-point operation.
 
     Args:
         device: name of the device.
@@ -227,7 +229,10 @@ def make_speed(config: TrainConfig, device: str, flops_per_s: float) -> Cost | M
 
 
 def make_bench_config(folder: Path, preset: str, stage: str, place: Place) -> TrainConfig:
-    """Builds the configuration of a few steps of a preset's stage, without evaluation and checkpoints."""
+    """Builds the configuration of a few steps of a preset's stage on the token rows in `folder`/rows.
+
+    There is no evaluation, and a checkpoint only at the end.
+    """
     typed = {
         "out": str(folder / f"run-{stage}"),
         "max_steps": N_STEPS,

@@ -61,7 +61,7 @@ def evaluate(config: EvaluateConfig, counting: Counting) -> Rows:
 
 
 def make_recall_delays(delays_s: Sequence[float]) -> dict[str, Any]:
-    """Makes settings of kind recall from delays; those that are None keep their defaults.
+    """Makes the settings of a recall evaluation from delays; without delays they are None, so the defaults are kept.
 
     A single delay is also used for the wrong and the corrected oracle.
     """
@@ -89,7 +89,7 @@ def evaluate_served(
         typed: settings of the kind by dotted name; those that are None are ignored. For kind mt-bench, `path` is
             required, and `judge.prompts` is by default FastChat's file beside the questions, if there is one.
         settings: further settings, as given by --set.
-        anew: whether results of another evaluation in `out` are replaced.
+        anew: whether results of another evaluation in `out` are replaced; otherwise they are an error.
         register, again: as in `record_look_at_test`; ignored for other kinds than duplex.
 
     Raises:

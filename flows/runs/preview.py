@@ -90,7 +90,7 @@ def preview(config: RefreshConfig, n_dialogues: int) -> Preview:
 
 
 def find_remedy(config: RefreshConfig) -> str:
-    """Returns why dialogues of a preview are rejected, and what to type so that they are not."""
+    """Returns text for the user: why dialogues of a preview are usually rejected, and what to type against it."""
     why = "" if config.gate.asr == NOBODY else "Speech is kept only if a speech recogniser understands it. "
     if "kokoro" in (config.speech.tts, config.speech.tts_b) and not kokoro_assets.has_english_voices():
         return (

@@ -102,7 +102,7 @@ def run_front_end(
 
 
 def make_front_end_tasks(config: FrontEndConfig, progress: Progress, hear: Hearing | None) -> Tasks[Made]:
-    """Yields the tasks of a run from datasets to a registered checkpoint.
+    """Yields the tasks of a run from datasets to a registered checkpoint, and returns its result.
 
     Args:
         hear: transcribes the speech of the evaluated checkpoint; if None, it is not transcribed.
