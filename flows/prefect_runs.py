@@ -446,7 +446,7 @@ def _filter_states(states: Sequence[State]) -> FlowRunFilterState:
 
 
 def _parse_uuid(text: str) -> UUID:
-    """Parses an id of Prefect.
+    """Parses an id of a run or schedule.
 
     Raises:
         MissingError: it is not a UUID, so nothing has that id.

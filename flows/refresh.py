@@ -82,6 +82,7 @@ def refresh(config: RefreshConfig) -> tuple[RunRecord, Manifest, Figures]:
     """
 
     def run_task(each: Task[Any]) -> None:
+        """Runs a task as a Prefect task, in a slot of the chat model if it calls one."""
         asks = each.name in CHAT_STAGES and get_chat_model(config, each.name) is not None
         run_as_task(each, asks_chat=asks)
 

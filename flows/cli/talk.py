@@ -227,6 +227,7 @@ async def _talk(
     answer_timeout_s, silence_s = waits_s
 
     def say(sound: "Samples") -> "AsyncIterator[Samples]":
+        """Plays an utterance, and then silence until its answer has ended, or for `silence_s`."""
         if silence_s is None:
             return play_until_answered(sound, kept, answer_timeout_s)
         return play_in_real_time(sound, silence_s)

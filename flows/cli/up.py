@@ -120,11 +120,11 @@ def _start_dashboard(
     command = [sys.executable, "-c", "from flows.cli.app import main; main()", "dashboard", *map(str, roots), *options]
     dashboard = components.start("dashboard", command, _make_environment(api_url) | {_TOKEN: token})
 
-    def first_line() -> str:
+    def read_first_line() -> str:
         return dashboard.log.read_text(encoding="utf-8", errors="replace").partition("\n")[0]
 
-    components.wait_for(dashboard, lambda: '"url"' in first_line(), _READY_S)
-    return str(json.loads(first_line())["url"])
+    components.wait_for(dashboard, lambda: '"url"' in read_first_line(), _READY_S)
+    return str(json.loads(read_first_line())["url"])
 
 
 def _start_workers(components: "Components", api_url: str, as_json: bool) -> None:

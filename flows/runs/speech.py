@@ -285,6 +285,7 @@ class _PartMakers(WorkerPool):
         """
 
         def compute_length_s(clips: list[Clip]) -> float:
+            """Returns the duration in seconds of the clips that the codec can learn from."""
             usable = [each for each in clips if each.phones or self._config.codec != _NEURAL]
             return sum(samples_to_seconds(len(each.samples)) for each in usable)
 
