@@ -14,7 +14,6 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from itertools import count
@@ -205,18 +204,29 @@ class _PartMaker:
         self._config, self._speaker, self._store = config, speaker, Store(config.out)
         self._codec: Codec | None = None
 
-    def say(self, sentences: Sequence[Sentence]) -> list[Clip]:
-        """Synthesises sentences and returns those that are not rejected, with silence around them.
+    def say(self, number: int, sentences: Sequence[Sentence]) -> list[Clip]:
+        """Synthesises the sentences of a part and returns those that are not rejected, with silence around them.
 
         Phonemes are found only for a codec that is trained with them; a clip in which they are not found has none.
+
+        Raises:
+            DatasetError: none of the sentences could be synthesised, or needed phonemes were found in none of them.
         """
-        clips = []
-        for sentence, sound in self._say(sentences)[0]:
+        clips, refused = [], ""
+        for sentence, sound in self._say(number, sentences)[0]:
             phones: Sequence[PhoneTiming] = ()
             if self._config.codec == _NEURAL:
-                with suppress(AlignmentRefused):
+                try:
                     phones = align_phones(sound, SAMPLE_RATE_HZ, [each.word for each in sentence.words])
+                except AlignmentRefused as error:
+                    refused = f"{sentence.sentence_id}, {error}"
             clips.append(Clip(sound, phones))
+        if refused and not any(clip.phones for clip in clips):
+            raise DatasetError(
+                f"The phonemes of none of the {len(clips)} synthesised sentences of part {number} were found; the "
+                f"last: {refused}.",
+                "Check the voice and the language of the sentences, or use another --codec.",
+            )
         return clips
 
     def write(self, number: int, sentences: Sequence[Sentence], codec_options: Mapping[str, OptionValue]) -> float:
@@ -226,19 +236,25 @@ class _PartMaker:
             DatasetError: none of the sentences could be synthesised.
         """
         self._codec = self._codec or registry.build("codec", self._config.codec, codec_options)
-        said, rejects = self._say(sentences)
+        said, rejects = self._say(number, sentences)
+        return write_part(self._store, number, said, rejects, self._codec)
+
+    def _say(
+        self, number: int, sentences: Sequence[Sentence]
+    ) -> tuple[list[tuple[SpokenSentence, Samples]], list[Reject]]:
+        """Synthesises sentences, with silence before and (of random length) after each; also returns the rejects.
+
+        Raises:
+            DatasetError: none of the sentences could be synthesised.
+        """
+        config = self._config
+        said, rejects = self._speaker.say(sentences)
         if not said:
             raise DatasetError(
                 f"None of the {len(sentences)} sentences of part {number} could be synthesised; the last: "
                 f"{rejects[-1].stage} rejected {rejects[-1].dialogue_id}, {rejects[-1].reason}: {rejects[-1].detail}.",
                 "Check the voice, its language, and the limits of the quality gate.",
             )
-        return write_part(self._store, number, said, rejects, self._codec)
-
-    def _say(self, sentences: Sequence[Sentence]) -> tuple[list[tuple[SpokenSentence, Samples]], list[Reject]]:
-        """Synthesises sentences, with silence before and (of random length) after each; also returns the rejects."""
-        config = self._config
-        said, rejects = self._speaker.say(sentences)
         padded = []
         for sentence, sound in said:
             draw = random.Random(ids.derive_seed(config.seed, "silence", sentence.sentence_id))
@@ -282,6 +298,9 @@ class _PartMakers(WorkerPool):
 
         Returns:
             A clip of each sentence that is not rejected, with those that the codec cannot learn from.
+
+        Raises:
+            DatasetError: the codec can learn from no sentence of a part, so more parts might never last long enough.
         """
 
         def compute_length_s(clips: list[Clip]) -> float:
@@ -290,7 +309,7 @@ class _PartMakers(WorkerPool):
             return sum(samples_to_seconds(len(each.samples)) for each in usable)
 
         parts = self._iterate_parts(
-            wanted_s, lambda number: self._submit("say", self._draw_sentences(number)), compute_length_s
+            wanted_s, lambda number: self._submit("say", number, self._draw_sentences(number)), compute_length_s
         )
         return [clip for clips in parts for clip in clips]
 

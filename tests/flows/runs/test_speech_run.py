@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from backends.aligner.protocol import AlignmentRefused
 from backends.codec.double import DoubleCodec
 from data_schemas.config.speech_rows import SpeechRowsConfig
 from data_schemas.errors import ConfigError, DatasetError
@@ -102,10 +103,22 @@ def test_a_folder_has_one_way_of_being_made(tmp_path: Path) -> None:
         run_speech(speech_config(tmp_path, out=str(tmp_path / "mine")))
 
 
-def test_where_nothing_can_be_said_the_run_says_why(tmp_path: Path) -> None:
-    config = speech_config(tmp_path, gate={"asr": "none", "min_letter_s": 1.0})
+@pytest.mark.parametrize(
+    "codec", [{}, {"codec": "codec2-learnt", "codec_card": 16, "codec_minutes": 0.5}, {"codec": "codec2-neural"}]
+)
+def test_where_nothing_can_be_said_the_run_says_why(tmp_path: Path, codec: dict[str, Any]) -> None:
+    config = speech_config(tmp_path, gate={"asr": "none", "min_letter_s": 1.0}, **codec)
     with pytest.raises(DatasetError, match=r"None of the 3 sentences of part 0 .* too_short_for_words: "):
         run_speech(config)
+
+
+def test_where_no_phonemes_are_found_the_run_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: Any) -> None:
+        raise AlignmentRefused("the words do not fit the sound")
+
+    monkeypatch.setattr(speech, "align_phones", refuse)
+    with pytest.raises(DatasetError, match=r"phonemes of none of the 3 .* of part 0 .* words do not fit the sound\."):
+        run_speech(speech_config(tmp_path, codec="codec2-neural"))
 
 
 def test_without_a_vocabulary_one_is_trained_and_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
