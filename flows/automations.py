@@ -12,8 +12,8 @@ from typing import Any, Final
 from prefect.blocks.core import Block
 from prefect.blocks.notifications import SlackWebhook
 from prefect.blocks.webhook import Webhook
-from prefect.client.orchestration import SyncPrefectClient
-from prefect.events import EventTrigger, Posture, ResourceSpecification, emit_event
+from prefect.client.orchestration import SyncPrefectClient, get_client
+from prefect.events import Event, EventTrigger, Posture, Resource, ResourceSpecification
 from prefect.events.actions import ActionTypes, CallWebhook, RunDeployment, SendNotification
 from prefect.events.schemas.automations import Automation, AutomationCore
 from prefect.exceptions import ObjectNotFound
@@ -52,26 +52,35 @@ def _make_resource_id(dataset: str) -> str:
 def emit_if_changed(out: str, manifest: Manifest) -> bool:
     """Emits an event to Prefect if the content of a dataset differs from that of the last event, or there was none.
 
-    The content is then recorded in the dataset (`TOLD`) as that of the last event.
+    The content is then recorded in the dataset (`TOLD`) as that of the last event. Without `PREFECT_API_URL` nothing is
+    emitted or recorded, because a temporary server has no automations.
 
     Args:
         out: folder of the dataset.
 
     Returns:
         Whether an event was emitted.
+
+    Raises:
+        httpx.HTTPError: the server did not take the event.
     """
     store = Store(out)
+    if PREFECT_API_URL.value() is None:
+        return False
     if store.exists(TOLD) and json.loads(store.read_bytes(TOLD))["fingerprint"] == manifest.fingerprint:
         return False
-    emit_event(
-        DATASET_CHANGED,
-        resource={"prefect.resource.id": _make_resource_id(out), "prefect.resource.name": Path(out).resolve().name},
+    resource = {"prefect.resource.id": _make_resource_id(out), "prefect.resource.name": Path(out).resolve().name}
+    event = Event(
+        event=DATASET_CHANGED,
+        resource=Resource(resource),
         payload={
             "fingerprint": manifest.fingerprint,
             "short": manifest.fingerprint[:8],
             "dialogues": manifest.counts.dialogues,
         },
     )
+    with get_client(sync_client=True) as client:  # `emit_event` only queues it, and does not say whether it was sent
+        client.request("POST", "/events", json=[event.model_dump(mode="json")])
     mark_as_emitted(out, manifest)
     return True
 

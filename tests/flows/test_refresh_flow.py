@@ -11,6 +11,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import httpx
 import pytest
 from prefect.client.orchestration import get_client
 from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterId
@@ -34,6 +35,7 @@ from data_schemas.manifest import Manifest
 from data_schemas.records import Item
 from data_schemas.store import Store
 from flows import refresh
+from flows.automations import emit_if_changed
 from flows.cli.app import app
 from flows.cli.progress import Bars
 from flows.runs.refresh import run_refresh
@@ -178,6 +180,16 @@ def test_running_again_makes_only_what_is_missing(made: Made) -> None:
     assert files_of(made.out) == dataset
     again = {path for path, time_ns in times.items() if (made.out / path).stat().st_mtime_ns != time_ns}
     assert again == {lost, lost.replace(".parquet", ".json")}
+
+
+def test_a_change_is_announced_until_a_server_has_taken_it(made: Made, tmp_path: Path) -> None:
+    out, nowhere = str(tmp_path), {PREFECT_API_URL: "http://127.0.0.1:9/api", PREFECT_CLIENT_MAX_RETRIES: 0}
+    with temporary_settings(nowhere), pytest.raises(httpx.HTTPError):
+        emit_if_changed(out, made.manifest)
+    with temporary_settings(restore_defaults={PREFECT_API_URL}):  # a temporary server, which has no automations
+        assert not emit_if_changed(out, made.manifest)
+    assert emit_if_changed(out, made.manifest)
+    assert not emit_if_changed(out, made.manifest)
 
 
 @pytest.fixture
