@@ -94,7 +94,9 @@ def parse_sources(
         name, given = _parse_pairs(
             text, parsed, f"--source-option {text} is not a list of option=value for a --source.", f"Write {fits}."
         )
-        parsed[name]["options"] = parse_settings([f"{option}={value}" for option, value in given.items()])
+        parsed[name]["options"] = parse_settings(
+            [f"{option}={value}" for option, value in given.items()], "--source-option"
+        )
     for field, option, texts in (("licence", "LICENCE", licences), ("pictures", "FOLDER", pictures)):
         for text in texts:
             name, _, value = text.partition("=")

@@ -52,6 +52,8 @@ def test_options_go_to_their_source_with_values_as_yaml_has_them() -> None:
         ConfigError, match=r"--source-option x:a=b is not a list of option=value.*kame backends options source"
     ):
         parse_sources(["gsm8k"], [], options=["x:a=b"])
+    with pytest.raises(ConfigError, match=r"--source-option languages=null has no value.*Write --source-option"):
+        parse_sources(["gsm8k"], [], options=["gsm8k:languages=null"])
 
 
 @pytest.mark.parametrize("licence", ["", "mine", "mine=", "other=MIT"])
