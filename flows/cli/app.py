@@ -86,10 +86,16 @@ def inspect(
 ) -> None:
     """Show the figures of a dataset, and one dialogue as text: its words with their times, and its oracle events."""
     with report_errors(as_json, how_to_resume=""):
+        from data_schemas.errors import ConfigError
         from data_schemas.reader import DatasetReader, dump_dialogue
         from flows.cli import show
         from pipelines.figures import collect_figures
 
+        if is_opened and (as_json or wav is not None):
+            raise ConfigError(
+                "--open shows a page, so it cannot be combined with --wav or --json.",
+                "Omit --open, or run the command once with it and once without.",
+            )
         reader = DatasetReader(folder, in_place=not is_opened)
         if is_opened:
             _open_page(Path(reader.store.root), dialogue)

@@ -112,6 +112,10 @@ def test_manifests_that_cannot_be_used(dataset: Path) -> None:
 def test_a_dialogue_that_is_not_there_and_sound_that_cannot_be_written(made: Path, tmp_path: Path) -> None:
     command = CliRunner()
     assert_one_message(command.invoke(app, ["inspect", str(made), "--dialogue", "x"]), 6, "has no dialogue x")
+    for option in (["--json"], ["--wav", str(tmp_path / "a.wav")]):
+        refused = command.invoke(app, ["inspect", str(made), "--open", *option])
+        assert refused.exit_code == 2
+        assert "--open shows a page, so it cannot be combined with --wav or --json." in refused.stderr
     nowhere = str(tmp_path / "no_such_folder" / "a.wav")
     assert_one_message(command.invoke(app, ["inspect", str(made), "--wav", nowhere]), 5, "no_such_folder")
 
