@@ -16,7 +16,7 @@ from backends.chat.log import written_to
 from backends.chat.postgres_cache import open_reply_cache
 from data_schemas import ids
 from data_schemas.config import RefreshConfig
-from data_schemas.errors import StoreError
+from data_schemas.errors import KameError, StoreError
 from data_schemas.rates import Figure
 from data_schemas.store import Store
 from flows.runs.plan import compare_with_actual
@@ -131,15 +131,22 @@ def _read_actual(record: RunRecord, store: Store, n_bytes_made: int, usd: float 
 
 
 def _write_record(config: RefreshConfig, record: RunRecord, n_bytes_before: int) -> None:
-    """Writes a run's record with the comparison of its estimate with the actual figures, and the cost by chat model."""
+    """Writes a run's record with the comparison of its estimate with the actual figures, and the cost by chat model.
+
+    The cost is null if the answer cache, which counts it, cannot be read.
+    """
     left = ("usages", "planned", "parts")
     told = {name: value for name, value in asdict(record).items() if name not in left}
-    store, models = Store(config.out), []
+    store = Store(config.out)
+    models: list[dict[str, Any]] | None = []
     if config.cache_url or store.exists(ANSWERS):
-        with open_reply_cache(locate_answers(config)) as cache:
-            models = [asdict(each) for each in list_spending(cache, record.run_id)]
-    prices = [each["usd"] for each in models]
-    usd = None if None in prices else sum(prices)
+        try:
+            with open_reply_cache(locate_answers(config)) as cache:
+                models = [asdict(each) for each in list_spending(cache, record.run_id)]
+        except KameError:  # the cache's failure may have ended the run, of which the record tells
+            models = None
+    prices = [each["usd"] for each in models or []]
+    usd = None if models is None or None in prices else sum(prices)
     actual = _read_actual(record, store, _count_bytes(config.out) - n_bytes_before, usd)
     plan = compare_with_actual(record.planned, actual)
     text = json.dumps({**told, "plan": plan, "chat": asdict(record.chat), "models": models}, indent=1)
