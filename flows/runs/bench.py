@@ -415,16 +415,20 @@ def _measure_chat(bench: Bench, stage: str, batch: Sequence[Any], answers: str) 
     assert chat is not None
     usages: list[ChatUsage] = []
     before = bench.meter.measure()
-    rest = batch[1:] or batch
     with build_chat_engine(chat).serve() as endpoint:
         client = open_client(chat, endpoint, config.budget, answers, usages.append)
         asking = build_chat_stage(config, stage, endpoint)
-        first = run_alone(asking, batch[:1], client).outputs
-        warm, before_s, used_s = ChatUsage.sum(usages), time.monotonic(), read_usage().processor_s
-        outputs = run_alone(asking, rest, client).outputs
-        taken_s, all_used = time.monotonic() - before_s, ChatUsage.sum(usages)
+        clocks = [_read_clocks()]
+        outputs = run_alone(asking, batch[:1], client).outputs
+        warm = ChatUsage.sum(usages)
+        clocks.append(_read_clocks())
+        outputs = [*outputs, *run_alone(asking, batch[1:], client).outputs]
+        all_used = ChatUsage.sum(usages)
+        n_measured = all_used.n_requests - warm.n_requests
+        since = clocks[1 if n_measured else 0]  # the other dialogues asked nothing, or there is only one
+        taken_s, used_s = (after_s - before_s for before_s, after_s in zip(since, _read_clocks(), strict=True))
         if chat.engine != "openai":  # it runs here: a busy machine lengthens the clock's time more than the processor's
-            taken_s = min(taken_s, read_usage().processor_s - used_s)
+            taken_s = min(taken_s, used_s)
         after = bench.meter.measure()
     bench.chat_bytes = max(bench.chat_bytes, after.others_bytes - before.others_bytes)
     bench.main_bytes += max(0, after.own_bytes - before.own_bytes)
@@ -439,10 +443,15 @@ def _measure_chat(bench: Bench, stage: str, batch: Sequence[Any], answers: str) 
             tokens_in=all_used.n_tokens_in / n_calls,
             tokens_cached=None if all_used.n_tokens_cached is None else all_used.n_tokens_cached / n_calls,
             tokens_out=all_used.n_tokens_out / n_calls,
-            wall_s=taken_s / (n_calls - warm.n_requests or n_calls),
+            wall_s=taken_s / (n_measured or n_calls),
         )
         bench.chat.append(rate)
-    return outputs if rest is batch else [*first, *outputs]
+    return outputs
+
+
+def _read_clocks() -> tuple[float, float]:
+    """Returns a time in seconds, and the processor seconds used so far."""
+    return time.monotonic(), read_usage().processor_s
 
 
 def _count_oracles(config: RefreshConfig, batch: Sequence[tuple[AudioDialogue]]) -> float:

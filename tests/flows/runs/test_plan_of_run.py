@@ -9,14 +9,19 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+from backends.chat.double import DoubleEngine
 from data_schemas.config import RefreshConfig
+from data_schemas.config.front_end import FrontEndConfig
 from data_schemas.errors import ConfigError
 from data_schemas.rates import Cost, RateBook, Rates
 from flows.cli.app import app
+from flows.runs import bench
 from flows.runs.bench import run_bench
 from flows.runs.plan import check_device, count_items, open_rates, plan_dataset, plan_settings, save_rates
 from flows.runs.refresh import run_refresh
+from flows.runs.train import take_from_checkpoint
 from flows.runs.usage import read_usage
+from flows.settings import find_shipped_checkpoint
 from pipelines.asking import read_prompt_texts
 from pipelines.run.estimate import count_dialogues
 from pipelines.wording.stage import MAX_ATTEMPTS
@@ -82,6 +87,17 @@ def test_the_bench_measures_every_step_and_says_where(rates: Rates) -> None:
     assert "cores" in rates.origin.machine
 
 
+@pytest.mark.parametrize("n_dialogues", [1, 3])
+def test_the_time_of_a_request_does_not_depend_on_the_number_of_dialogues(
+    config: RefreshConfig, n_dialogues: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = DoubleEngine(config.chat)
+    monkeypatch.setattr(bench, "build_chat_engine", lambda _: engine)
+    monkeypatch.setattr(bench, "_read_clocks", lambda: (2.0 * len(engine.requests), 2.0 * len(engine.requests)))
+    (rate,) = run_bench(config, n_dialogues, None, lambda _: None).chat
+    assert rate.wall_s == 2.0, "each request takes two seconds"
+
+
 def test_the_main_process_is_measured_with_its_imports_and_a_plan(rates: Rates) -> None:
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as alone:
         before = alone.submit(read_own_bytes).result()
@@ -138,6 +154,18 @@ def test_a_form_of_the_dashboard_is_planned_without_starting_anything(
     figures = {each.key: each for each in plan_settings(other)}
     assert figures["items"].value == pytest.approx(40, rel=0.25)
     assert not (folder / "never").exists()
+
+
+def test_a_training_is_planned_with_the_codec_of_what_it_starts_from(tmp_path: Path) -> None:
+    shipped = find_shipped_checkpoint()
+    assert shipped is not None
+    started = FrontEndConfig(datasets=["d"], init_from=shipped)
+    taken = take_from_checkpoint(started)
+    assert taken.codec == "codec2-neural"
+    planned = {each.key: each.value for each in plan_settings(started)}
+    assert planned == {each.key: each.value for each in plan_settings(taken)}
+    other = {each.key: each.value for each in plan_settings(started.model_copy(update={"codec": "codec2-learnt"}))}
+    assert planned != other
 
 
 def test_items_of_sources_are_counted(config: RefreshConfig, rates: Rates) -> None:
