@@ -1,12 +1,12 @@
 """Prefect's API as the scheduler of the dashboard: runs, logs, starts and cancellations, and schedules."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import cache
-from typing import Any, Final, get_args
+from typing import Any, Final, TypeVar, get_args
 from uuid import UUID
 
 import httpx
@@ -34,7 +34,7 @@ from prefect.client.schemas.filters import (
 from prefect.client.schemas.objects import Artifact, FlowRun, Log, StateType
 from prefect.client.schemas.responses import DeploymentResponse
 from prefect.client.schemas.schedules import CronSchedule, IntervalSchedule, RRuleSchedule
-from prefect.client.schemas.sorting import FlowRunSort, LogSort
+from prefect.client.schemas.sorting import ArtifactSort, FlowRunSort, LogSort
 from prefect.exceptions import ObjectNotFound
 from prefect.states import Cancelling
 
@@ -56,6 +56,8 @@ from flows.automations import PREFIX, list_automations, train_after_refresh
 from flows.prefect_client import connect
 from flows.run_names import name_run
 from flows.settings import validate_settings
+
+Row = TypeVar("Row")
 
 TIMEOUT_S: Final = 10.0
 MAX_PAGE: Final = 200
@@ -304,14 +306,17 @@ class PrefectRuns:
             ):
                 if task.flow_run_id is not None:
                     steps[task.flow_run_id] = task.name
-        made = []
+        made, blocked = [], dict[str, tuple[str, list[Blocker]]]()  # what late runs wait for, by work pool
         for each in flow_runs:
             if each.flow_id not in self._kinds:
                 raise MissingError(
                     f"The run {str(each.id)!r} is not of one of KAME's flows.", "Open it on Prefect's own page."
                 )
             is_late = each.state is not None and each.state.name == "Late"
-            waits_for, blockers = self._find_blockers(each.work_pool_name or "") if is_late else ("", [])
+            pool = each.work_pool_name or ""
+            if is_late and pool not in blocked:
+                blocked[pool] = self._find_blockers(pool)
+            waits_for, blockers = blocked[pool] if is_late else ("", [])
             step = steps.get(each.id, "")
             run = _make_run(each, self._kinds[each.flow_id], artifacts.get(each.id, {}), step)
             made.append(replace(run, waits_for=waits_for, blockers=blockers))
@@ -322,14 +327,20 @@ class PrefectRuns:
 
         No runs are returned if the limit is 0, or if it is not reached: then the run waits for a worker.
         """
-        limit = self._client.read_work_pool(pool).concurrency_limit if pool else None
+        if not pool:
+            return "a process that serves its deployment", []
+        limit = self._client.read_work_pool(pool).concurrency_limit
         if limit == 0:
             return f"a concurrency limit above 0 of the work pool {pool}", []
         if limit is not None:
-            at_work = self._client.read_flow_runs(
-                work_pool_filter=WorkPoolFilter(name=WorkPoolFilterName(any_=[pool])),
-                flow_run_filter=FlowRunFilter(state=_filter_states(["pending", "running", "cancelling"])),
-                limit=limit,
+            at_work = _read_pages(
+                lambda offset: self._client.read_flow_runs(
+                    work_pool_filter=WorkPoolFilter(name=WorkPoolFilterName(any_=[pool])),
+                    flow_run_filter=FlowRunFilter(state=_filter_states(["pending", "running", "cancelling"])),
+                    sort=FlowRunSort.ID_DESC,
+                    limit=MAX_PAGE,
+                    offset=offset,
+                )
             )
             if len(at_work) >= limit:
                 blockers = [Blocker(str(each.id), each.name, self._kinds.get(each.flow_id, "")) for each in at_work]
@@ -344,9 +355,12 @@ class PrefectRuns:
         of_runs = ArtifactFilter(
             flow_run_id=ArtifactFilterFlowRunId(any_=list(run_ids)), type=ArtifactFilterType(any_=["progress", _LINK])
         )
-        for each in sorted(
-            self._client.read_artifacts(artifact_filter=of_runs), key=lambda made: made.updated or datetime.min
-        ):
+        artifacts = _read_pages(
+            lambda offset: self._client.read_artifacts(
+                artifact_filter=of_runs, sort=ArtifactSort.ID_DESC, limit=MAX_PAGE, offset=offset
+            )
+        )
+        for each in sorted(artifacts, key=lambda made: made.updated or datetime.min):
             if each.flow_run_id is not None and each.type is not None:
                 found.setdefault(each.flow_run_id, {})[each.type] = each
         return found
@@ -383,6 +397,14 @@ class PrefectRuns:
                 f"Prefect's server at {self._api_url} does not answer: {error or type(error).__name__}.",
                 "Start it (`kame up`, or `prefect server start`) and reload this page; active runs continue.",
             ) from error
+
+
+def _read_pages(read: Callable[[int], list[Row]]) -> list[Row]:
+    """Reads all pages of `MAX_PAGE` rows by a function that reads the page from an offset on."""
+    rows: list[Row] = []
+    while len(page := read(len(rows))) == MAX_PAGE:
+        rows += page
+    return rows + page
 
 
 def _make_line(log: Log, task_names: Mapping[UUID, str]) -> LogLine:
