@@ -196,15 +196,22 @@ def check_datasets(config: FrontEndConfig) -> None:
 
     Raises:
         DatasetError: one does not exist, or has no oracles of that version.
-        ConfigError: items or questions of the held-out dataset are trained on.
+        ConfigError: items or questions of the held-out dataset are trained on, or it has no dialogue to evaluate.
     """
     held_out = config.held_out_share
     for share in [*config.shares, *([] if held_out is None else [held_out])]:
         group_oracle_files(open_reader(share))
     if held_out is not None:
-        check_held_out(open_spoken_datasets(config.shares), DatasetReader(held_out.folder))
+        reader, splits = DatasetReader(held_out.folder), make_evaluation_config(config).splits
+        check_held_out(open_spoken_datasets(config.shares), reader)
         if config.speech is not None:
-            check_speech_held_out(config.speech, DatasetReader(held_out.folder))
+            check_speech_held_out(config.speech, reader)
+        if config.evaluate_items and not {each.split for each in reader.shards()} & set(splits):
+            raise ConfigError(
+                f"The held-out dataset {held_out.folder} has no dialogue in {', '.join(splits)} to evaluate.",
+                "Hold out another dataset, evaluate test items (--set evaluation.splits=[test]), or none (--evaluate "
+                "0).",
+            )
 
 
 def check_vocabulary(config: FrontEndConfig) -> None:
@@ -391,12 +398,11 @@ def train_stage(config: TrainConfig, progress: Progress) -> RunResult:
 def export(config: FrontEndConfig, tokenizer: str, codec: dict[str, OptionValue]) -> str:
     """Exports the run's best weights into the folder of checkpoints, and returns the name of the checkpoint.
 
-    An existing one of the same training is kept, even if its codec, sampling or voice differs. The name is
-    PRESET-FOLDER-STEPS, with -seed-N after it unless the seed is 0; if another training has that name, the id of this
-    run is appended.
+    An existing one of the same training is kept. The name is PRESET-FOLDER-STEPS, with -seed-N after it unless the seed
+    is 0; if another training has that name, the id of this run is appended.
 
     Raises:
-        ConfigError: the name with the run's id is taken, too.
+        ConfigError: the name with the run's id is taken, too, or the existing one has another sampling or voice.
     """
     run, chosen = config.of_seed / RUN, (config.codec_name, codec)
     name = f"{config.preset}-{Path(config.out).resolve().name}-{read_facts(run).config.max_steps}"

@@ -178,9 +178,8 @@ def export_once(
 ) -> str:
     """Exports a run's best weights into a folder of checkpoints unless that was done before; returns the export's name.
 
-    An export of the same checkpoint of the run is not made again, even if its codec, sampling or voice is another. If
-    anything else has the name already (an export of another training or step, or what cannot be read as an export), the
-    run's identity is appended to it.
+    An export of the same checkpoint of the run is not made again. If anything else has the name already (an export of
+    another training or step, or what cannot be read as an export), the run's identity is appended to it.
 
     Args:
         folder: the folder of checkpoints; it is created if necessary.
@@ -188,7 +187,8 @@ def export_once(
         run, codec, tokenizer, sampling, voice: as for `export_run`.
 
     Raises:
-        ConfigError: the longer name is taken too, or as `export_run`.
+        ConfigError: the longer name is taken too, the export of the same checkpoint has another sampling or voice, or as
+            `export_run`.
         DatasetError, StoreError, BackendError: as `export_run`.
     """
     there, training = Path(folder), read_training_facts(run)
@@ -197,7 +197,8 @@ def export_once(
         if not (there / each).exists():
             export_run(run, there / each, codec, tokenizer, sampling=sampling, voice=voice)
             return each
-        if _is_export_of(training, there / each):
+        if (found := _find_export_of(training, there / each)) is not None:
+            _check_choices(there / each, found, sampling, voice)
             return each
     raise ConfigError(
         f"{folder} already holds something else as {name} and under that name with this run's identity.",
@@ -418,13 +419,29 @@ def _make_training_facts(facts: RunFacts, saved: SavedCheckpoint) -> TrainingFac
     )
 
 
-def _is_export_of(training: TrainingFacts, folder: Path) -> bool:
-    """Returns whether a folder is a readable export of this training."""
+def _find_export_of(training: TrainingFacts, folder: Path) -> KameJson | None:
+    """Returns what the export of this training in a folder says of itself; None: there is no readable one."""
     try:
-        there = read_kame_json(folder / FACTS).training
+        found = read_kame_json(folder / FACTS)
     except StoreError:
-        return False
-    return _remove_licences(there) == _remove_licences(training)
+        return None
+    return found if _remove_licences(found.training) == _remove_licences(training) else None
+
+
+def _check_choices(place: Path, found: KameJson, sampling: SamplingConfig | None, voice: Voice) -> None:
+    """Checks that an export has this voice, and the sampling parameters that are set explicitly.
+
+    Raises:
+        ConfigError: it has others.
+    """
+    wanted = {"voice": voice, **({} if sampling is None else sampling.model_dump(exclude_unset=True))}
+    there = {"voice": found.voice, **found.sampling.model_dump()}
+    others = [f"{name} {there[name]} instead of {value}" for name, value in wanted.items() if there[name] != value]
+    if others:
+        raise ConfigError(
+            f"{place} already holds this training, with {', '.join(others)}.",
+            "Delete or move that folder to export it again, or choose another folder with --checkpoints.",
+        )
 
 
 def _remove_licences(training: TrainingFacts) -> TrainingFacts:

@@ -82,6 +82,12 @@ def test_a_dataset_becomes_a_registered_checkpoint_and_again_does_nothing(config
     assert watching.steps == []
     assert files(Path(made.checkpoint)) == before
     assert len(read_registry(config.checkpoints)) == 1
+    for update, told in (
+        ({"sampling_settings": {"temp_text": 0.5}}, r"holds this training, with temp_text 0\.4 instead of 0\.5\."),
+        ({"voice": "synthesised"}, "with voice decoded instead of synthesised"),
+    ):
+        with pytest.raises(ConfigError, match=told):
+            run_front_end(config.model_copy(update=update))
     picture = plot_losses(str(config.of_seed / "run"))
     assert picture.startswith(b"\x89PNG")
     assert (config.of_seed / "run" / PICTURE).read_bytes() == picture
@@ -324,7 +330,10 @@ def test_a_held_out_dataset_whose_questions_are_trained_on_is_refused(config: Fr
     ):
         run_front_end(config.model_copy(update=update))
     update["held_out"] = held_out_folder(tmp_path / "never", asking(2, "test"))  # the test split trains nothing
-    check_datasets(config.model_copy(update=update))
+    with pytest.raises(ConfigError, match=r"The held-out dataset .*never has no dialogue in train, validation"):
+        run_front_end(config.model_copy(update=update))
+    for way in ({"evaluate_splits": ["test"]}, {"evaluate_items": 0}):
+        check_datasets(config.model_copy(update=update | way))
     assert not Path(config.out).exists()
 
 
