@@ -187,8 +187,8 @@ def export_once(
         run, codec, tokenizer, sampling, voice: as for `export_run`.
 
     Raises:
-        ConfigError: the longer name is taken too, the export of the same checkpoint has another sampling or voice, or as
-            `export_run`.
+        ConfigError: the longer name is taken too, the export of the same checkpoint has another sampling or voice, or
+            as `export_run`.
         DatasetError, StoreError, BackendError: as `export_run`.
     """
     there, training = Path(folder), read_training_facts(run)
