@@ -82,7 +82,10 @@ def _make_sound(n_turns: int) -> Samples:
 
 
 def _make_back_ends(folder: Path) -> list[dict[str, Any]]:
-    """Writes the prompt of each back-end, and returns their settings; each has a server and an endpoint name."""
+    """Writes a prompt file for each of `PROMPTS`, and returns the settings of a back-end for each.
+
+    Their endpoint names differ, so that the server starts a chat server of its own for each.
+    """
     back_ends = []
     for name, instructions in PROMPTS.items():
         file = folder / f"{name}.yaml"

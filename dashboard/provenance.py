@@ -19,7 +19,7 @@ class RunFile:
     told: Mapping[str, Any] | None
 
     def get_text(self, name: str) -> str:
-        """Returns the value of a name as text; empty if it is missing."""
+        """Returns the value of a name as text; empty if it is missing, null, 0 or false, or the file is damaged."""
         return str((self.told or {}).get(name) or "")
 
     def get_section(self, name: str) -> Mapping[str, Any]:

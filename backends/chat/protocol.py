@@ -20,7 +20,12 @@ class ChatEngine(Protocol):
     """Provides an endpoint for the duration of a `with` block; starts and stops what that needs."""
 
     def serve(self) -> AbstractContextManager[Endpoint]:
-        """Returns a context manager that yields the endpoint, which is healthy on entry and stopped on exit."""
+        """Returns a context manager that yields the endpoint once it answers; a server started for it ends on exit.
+
+        Raises, on entry:
+            ConfigError: the engine is not installed, or the remote endpoint does not have the model.
+            BackendError: the server does not start or answer, or rejects us.
+        """
 
     def describe(self) -> Endpoint:
         """Returns the endpoint for fingerprints without starting anything (`base_url` may be empty)."""
@@ -70,8 +75,9 @@ class LiveChat(Protocol):
         An empty piece says that the model thinks; its thoughts are not yielded.
 
         Raises:
-            RequestError: this request failed; `AnswerCut` at its end: the token limit was reached; `UnexpectedThought`:
-                text that was yielded was thought.
+            RequestError: this request failed; at its end `AnswerCut`: the token limit was reached; `AnswerRefused`: the
+                model or its provider's filter ended it; `UnexpectedThought`: it has thoughts, perhaps among the text
+                that was yielded, though the model is not configured to think.
             BackendError: the endpoint rejects us or is gone.
         """
 

@@ -95,7 +95,10 @@ class Provider(Config):
         return next((each for each in self.by_model if each.applies_to(model)), _NO_HABITS)
 
     def _adapt_fields(self, payload: dict[str, Any], dropped: set[str]) -> dict[str, Any]:
-        """Renames and drops fields, removes blank stop texts if they are rejected, and limits the temperature."""
+        """Returns a copy of a payload without the fields in `dropped`, as this provider accepts it.
+
+        Fields are renamed, blank stop texts removed if the provider rejects them, and the temperature is limited.
+        """
         body = {self.renames.get(name, name): value for name, value in payload.items() if name not in dropped}
         if self.drops_blank_stops and "stop" in body:
             stops = [body["stop"]] if isinstance(body["stop"], str) else body["stop"]

@@ -61,9 +61,10 @@ def evaluate(config: EvaluateConfig, counting: Counting) -> Rows:
 
 
 def make_recall_delays(delays_s: Sequence[float]) -> dict[str, Any]:
-    """Makes the settings of a recall evaluation from delays; without delays they are None, so the defaults are kept.
+    """Makes the settings `delays_s` and `delay_s` of a recall evaluation; one that is None keeps its default.
 
-    A single delay is also used for the wrong and the corrected oracle.
+    `delays_s` is None without delays. `delay_s`, for the wrong and the corrected oracle and for channels, is the single
+    delay, and None if there are none or several.
     """
     return {"delays_s": list(delays_s) or None, "delay_s": delays_s[0] if len(delays_s) == 1 else None}
 

@@ -110,7 +110,11 @@ class _Clock:
                 self._add_utterance(turn, index, self._find_start(turn, index))
 
     def lay_backchannels_over(self, other: Turn) -> None:
-        """Places all backchannels that are said over a turn, each after the word that its placement names."""
+        """Places all backchannels that are said over a turn, which is placed, each after the word that it names.
+
+        Raises:
+            NoPlace, ValueError: as `lay_out`.
+        """
         for turn in self.dialogue.turns:
             for index, utterance in enumerate(turn.utterances):
                 place = utterance.placement

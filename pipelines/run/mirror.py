@@ -246,7 +246,10 @@ class Mirror:
             ) from error
 
     def _get_known_state(self, path: str) -> str | None:
-        """Returns the state in which a file was last downloaded or uploaded on this machine; None if it never was."""
+        """Returns the state that a file had in the bucket when this machine last copied it.
+
+        None if it never did, or if the file has been removed from the bucket since.
+        """
         known = self._same.get(path)
         return known[0] if known else None
 

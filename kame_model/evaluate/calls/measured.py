@@ -98,7 +98,7 @@ class MeasuredTimes:
 
 
 def summarise_steps(charged_s: float, steps_s: Iterable[float]) -> dict[str, Any]:
-    """Returns the record of a call's steps of the device: charged time, and the number of steps by real time.
+    """Returns the record of a call's steps of the device: the time charged for each, and their number by real time.
 
     The latter, `n_by_ms`, has whole milliseconds as keys.
     """

@@ -144,7 +144,7 @@ class TalkRecord:
         self.watch.say(len(self._said) * FRAME_S, frame)
 
     def hear(self, at_s: float, samples: Samples) -> None:
-        """Adds audio of the server that arrived at this time."""
+        """Adds audio of the server that arrived at `at_s` by the caller's clock, after `start_s` was set."""
         self.player.add(self._compute_time_since_start(at_s), samples)
         self.watch.hear(self._compute_time_since_start(at_s), samples)
 
