@@ -38,15 +38,14 @@ def make_late(client: SyncPrefectClient, runs: list[UUID]) -> None:
         client.set_flow_run_state(each, Late(scheduled_time=datetime.now(UTC)), force=True)
 
 
-def test_a_run_has_its_link_whatever_else_it_tells(client: SyncPrefectClient) -> None:
-    (run,) = add_runs(client, 1)
-    client.set_flow_run_state(run, Running(), force=True)
-    link = "[page](http://127.0.0.1:8998/)"
-    client.create_artifact(ArtifactCreate(key="link", type="markdown", data=link, flow_run_id=run))
-    for percent in range(MAX_PAGE):
-        client.create_artifact(ArtifactCreate(type="progress", data=float(percent), flow_run_id=run))
-    shown = PrefectRuns(str(client.api_url)).read_run(str(run))
-    assert (shown.url, shown.percent) == ("http://127.0.0.1:8998/", MAX_PAGE - 1)
+def test_all_runs_of_a_page_have_their_progress_and_link(client: SyncPrefectClient) -> None:
+    runs = add_runs(client, MAX_PAGE // 2 + 1)
+    for run in runs:
+        client.set_flow_run_state(run, Running(), force=True)
+        client.create_artifact(ArtifactCreate(type="markdown", data=f"[page](http://{run}/)", flow_run_id=run))
+        client.create_artifact(ArtifactCreate(type="progress", data=7.0, flow_run_id=run))
+    shown = PrefectRuns(str(client.api_url)).list_runs(["serve"], ["running"], 0, MAX_PAGE)
+    assert {(each.url, each.percent) for each in shown} == {(f"http://{run}/", 7.0) for run in runs}
 
 
 def test_late_runs_of_a_large_pool_or_of_none_say_what_they_wait_for(
