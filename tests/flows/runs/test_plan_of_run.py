@@ -19,7 +19,6 @@ from flows.runs import bench
 from flows.runs.bench import run_bench
 from flows.runs.plan import check_device, count_items, open_rates, plan_dataset, plan_settings, save_rates
 from flows.runs.refresh import run_refresh
-from flows.runs.train import take_from_checkpoint
 from flows.runs.usage import read_usage
 from flows.settings import find_shipped_checkpoint
 from pipelines.asking import read_prompt_texts
@@ -156,7 +155,9 @@ def test_a_form_of_the_dashboard_is_planned_without_starting_anything(
     assert not (folder / "never").exists()
 
 
-def test_a_training_is_planned_with_the_codec_of_what_it_starts_from(tmp_path: Path) -> None:
+def test_a_training_is_planned_with_the_codec_of_what_it_starts_from() -> None:
+    from flows.runs.train import take_from_checkpoint  # heavy: torch
+
     shipped = find_shipped_checkpoint()
     assert shipped is not None
     started = FrontEndConfig(datasets=["d"], init_from=shipped)
