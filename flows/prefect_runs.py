@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from functools import cache
 from typing import Any, Final, TypeVar, get_args
 from uuid import UUID
 
@@ -55,7 +54,7 @@ from data_schemas.rates import Figure
 from flows.automations import PREFIX, list_automations, train_after_refresh
 from flows.prefect_client import connect
 from flows.run_names import name_run
-from flows.settings import validate_settings
+from flows.settings import list_choices, validate_settings
 
 Row = TypeVar("Row")
 
@@ -254,7 +253,7 @@ class PrefectRuns:
 
         They are searched once in a process, so what is installed later is missing.
         """
-        return _list_choices()
+        return list_choices()
 
     def sample_settings(self) -> Mapping[str, Any]:
         """Returns the settings of a refresh of the sample questions; empty if the project's folder does not exist."""
@@ -487,23 +486,3 @@ def _get_detail(answer: httpx.Response) -> str:
         return answer.text[:500]
     detail = told.get("detail") or told.get("exception_detail") or told if isinstance(told, dict) else told
     return str(detail)[:500]
-
-
-@cache
-def _list_choices() -> Mapping[str, Sequence[str]]:
-    """Returns the installed engines by kind, and the sources, voices and paths of sample files; found once.
-
-    Chat engines have the key `engine`, and doubles for tests are left out.
-    """
-    from backends.registry import list_backends
-    from backends.tts import kokoro_assets
-    from flows.settings import list_sample_sources
-    from pipelines.sources import registry as sources
-
-    engines: dict[str, list[str]] = {}
-    for each in list_backends():
-        if each.name != "double" and not each.find_missing():
-            engines.setdefault(each.kind, []).append(each.name)
-    engines["engine"] = engines.pop("chat", [])
-    named = {"sources": [each.name for each in sources.list_sources()], "voices": list(kokoro_assets.load_voices())}
-    return engines | named | {"items": [str(each.path) for each in list_sample_sources()]}

@@ -1,6 +1,7 @@
 """Builds configurations from layers, each overriding those before: profile or preset, YAML file, options."""
 
 from collections.abc import Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -276,6 +277,25 @@ def list_sample_sources() -> list[SourceConfig]:
     """Returns the project's sample questions as sources; empty if the project's folder does not exist."""
     folder = Path(__file__).resolve().parents[1] / "examples" / "items"
     return [SourceConfig(name=file.stem, path=str(file), licence="CC0-1.0") for file in sorted(folder.glob("*.jsonl"))]
+
+
+@cache
+def list_choices() -> Mapping[str, Sequence[str]]:
+    """Returns the installed engines by kind, and the sources, voices and paths of sample files; found once.
+
+    Chat engines have the key `engine`, and doubles for tests are left out.
+    """
+    from backends.registry import list_backends
+    from backends.tts import kokoro_assets
+    from pipelines.sources import registry as sources
+
+    engines: dict[str, list[str]] = {}
+    for each in list_backends():
+        if each.name != "double" and not each.find_missing():
+            engines.setdefault(each.kind, []).append(each.name)
+    engines["engine"] = engines.pop("chat", [])
+    named = {"sources": [each.name for each in sources.list_sources()], "voices": list(kokoro_assets.load_voices())}
+    return engines | named | {"items": [str(each.path) for each in list_sample_sources()]}
 
 
 def default_to_samples(config: RefreshConfig) -> RefreshConfig:
