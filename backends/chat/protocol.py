@@ -22,7 +22,7 @@ class ChatEngine(Protocol):
     def serve(self) -> AbstractContextManager[Endpoint]:
         """Returns a context manager that yields the endpoint once it answers; a server started for it ends on exit.
 
-        Raises, on entry:
+        Raises:
             ConfigError: the engine is not installed, or the remote endpoint does not have the model.
             BackendError: the server does not start or answer, or rejects us.
         """
