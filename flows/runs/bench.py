@@ -418,14 +418,14 @@ def _measure_chat(bench: Bench, stage: str, batch: Sequence[Any], answers: str) 
     with build_chat_engine(chat).serve() as endpoint:
         client = open_client(chat, endpoint, config.budget, answers, usages.append)
         asking = build_chat_stage(config, stage, endpoint)
-        clocks = [_read_clocks()]
+        begun = _read_clocks()
         outputs = run_alone(asking, batch[:1], client).outputs
-        warm = ChatUsage.sum(usages)
-        clocks.append(_read_clocks())
+        warm, since = ChatUsage.sum(usages), _read_clocks()
         outputs = [*outputs, *run_alone(asking, batch[1:], client).outputs]
         all_used = ChatUsage.sum(usages)
         n_measured = all_used.n_requests - warm.n_requests
-        since = clocks[1 if n_measured else 0]  # the other dialogues asked nothing, or there is only one
+        if not n_measured:  # the other dialogues asked nothing, or there is only one
+            since = begun
         taken_s, used_s = (after_s - before_s for before_s, after_s in zip(since, _read_clocks(), strict=True))
         if chat.engine != "openai":  # it runs here: a busy machine lengthens the clock's time more than the processor's
             taken_s = min(taken_s, used_s)

@@ -129,7 +129,7 @@ def _read_slash(place: Place) -> str:
         raise place.make_refusal()
     if left.kind in NUMBERS and right.kind in NUMBERS:
         return "divided by"
-    if (left.text, right.text) == ("N", "A") and place.is_tight and _stands_for_no_answer(place):
+    if (left.text, right.text) == ("N", "A") and place.is_tight and _is_no_answer(place):
         return ""
     if left.kind == "close" or right.kind in {"open", "function"} or (left.kind in OPERANDS and right.kind in OPERANDS):
         return "over"
@@ -158,7 +158,7 @@ def _read_slash(place: Place) -> str:
     return "or" if left.text[1:].islower() and right.text.islower() else "slash"
 
 
-def _stands_for_no_answer(place: Place) -> bool:
+def _is_no_answer(place: Place) -> bool:
     """Returns whether "N/A" is "not applicable": in no formula, and neither letter stands elsewhere."""
     written = [token.written for token in place.line.tokens]
     return not place.in_equation and written.count("N") == written.count("A") == "".join(written).count("N/A")
