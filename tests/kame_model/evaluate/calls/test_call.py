@@ -123,6 +123,9 @@ def test_a_server_whose_step_time_cannot_be_stored_is_stopped(
     def fail(*_: object, **__: object) -> None:
         raise StoreError("The disk is full.", "Free disk space.")
 
+    async def probed(*_: object) -> dict[int, float]:
+        return {1: 0.01}
+
     stopped: list[KameServer] = []
     stop = KameServer.__aexit__
 
@@ -130,6 +133,7 @@ def test_a_server_whose_step_time_cannot_be_stored_is_stopped(
         stopped.append(self)
         await stop(self, *of)
 
+    monkeypatch.setattr(slots, "measure_idle_device", probed)
     monkeypatch.setattr(MeasuredTimes, "keep", fail)
     monkeypatch.setattr(KameServer, "__aexit__", stop_and_tell)
     server = CalledServer(checkpoint, serve_config(), doubles(), MeasuredTimes(str(tmp_path)))
