@@ -127,7 +127,7 @@ class FrontEndConfig(Config):
         title="Codec",
         description="codec2-learnt: Codec 2, for small models; mimi: Kyutai's, required by moshi-7b; `kame backends` "
         "lists others. Empty: that of the speech rows; without them mimi for small and moshi-7b, for others that of "
-        "the export to start from, or codec2-learnt.",
+        "the export to start from or of the folder in codec_path, or codec2-learnt.",
     )
     codec_options: dict[str, str | int | float | bool] = Field(
         default_factory=dict,

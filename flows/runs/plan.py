@@ -175,9 +175,9 @@ def plan_settings(config: BaseModel) -> list[Figure]:
     if isinstance(config, RefreshConfig):
         return plan_dataset(config, book, count_dialogues(config, count_items(config), book))
     if isinstance(config, FrontEndConfig):
-        from flows.runs.train import list_stages, make_train_config, take_from_checkpoint, take_from_speech
+        from flows.runs.train import complete_codec_and_vocabulary, list_stages, make_train_config
 
-        config = take_from_checkpoint(take_from_speech(config))
+        config = complete_codec_and_vocabulary(config)
         configs = [make_train_config(config, each, "to-be-made", config.datasets) for each in list_stages(config)]
         return _plan_stages(configs, config.codec_name, book, name_device(config.device), 1)
     return []

@@ -19,6 +19,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from backends.codec.learnt_files import find_learnt_codec
 from backends.options import OptionValue
 from backends.registry import check_options, make_device_option
 from data_schemas.config.front_end import (
@@ -88,7 +89,7 @@ def run_front_end(
             vocabulary; raised before anything is made.
         KameError: another failure; what was finished is reused by the next run.
     """
-    config = take_from_checkpoint(take_from_speech(config))
+    config = complete_codec_and_vocabulary(config)
     for stage in list_stages(config):
         make_train_config(config, stage, "vocabulary", config.datasets)  # invalid settings are reported at once
     make_evaluation_config(config)
@@ -129,6 +130,20 @@ def make_front_end_tasks(config: FrontEndConfig, progress: Progress, hear: Heari
     registered = Task("register", "", partial(register_export, config.checkpoints, name, shares))
     yield [registered]
     return Made(str(Path(config.checkpoints) / name), registered.made, trained.made, evaluated.made)
+
+
+def complete_codec_and_vocabulary(config: FrontEndConfig) -> FrontEndConfig:
+    """Returns the configuration with codec and vocabulary taken from speech rows, initial weights and `codec_path`.
+
+    A folder of a learnt codec that is configured without a name gets the name of that codec.
+
+    Raises:
+        KameError: as `take_from_speech` and `take_from_checkpoint`.
+    """
+    config = take_from_checkpoint(take_from_speech(config))
+    if config.codec is None and config.codec_path is not None:
+        return config.model_copy(update={"codec": find_learnt_codec(config.codec_path)})
+    return config
 
 
 def take_from_speech(config: FrontEndConfig) -> FrontEndConfig:

@@ -229,6 +229,9 @@ def test_a_training_from_the_shipped_checkpoint_has_its_vocabulary_and_codec() -
     for codec in ("mimi", "codec2-learnt"):
         named = FrontEndConfig(datasets=["d"], init_from=str(shipped), tokenizer="t", codec=codec)
         assert train.take_from_checkpoint(named) == named
+    by_path = FrontEndConfig(datasets=["d"], init_from=str(shipped), codec_path=str(shipped / "codec"))
+    assert train.complete_codec_and_vocabulary(by_path).codec == facts.codec.name
+    assert train.complete_codec_and_vocabulary(FrontEndConfig(datasets=["d"])).codec is None
 
 
 def test_a_dataset_without_held_out_dialogues_is_registered_without_their_figures(quick_config: FrontEndConfig) -> None:
