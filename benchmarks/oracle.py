@@ -32,6 +32,7 @@ from data_schemas.errors import RequestError
 from data_schemas.reader import DatasetReader
 from data_schemas.records import OracleRow
 from tests.support.chat_server import MODEL, Behaviour, served_apart
+from tests.support.runs import RunError
 
 Measure = Callable[..., dict[str, Any]]
 N_EVENTS = 8
@@ -167,12 +168,19 @@ def measure_faults(n: int = 1_000) -> dict[str, Any]:
 
 
 def measure_kill(n: int = 1_000) -> dict[str, Any]:
-    """Checks (`kept`) that a run that is killed in the middle does not repeat a request whose answer it had stored."""
+    """Checks (`kept`) that a run that is killed in the middle does not repeat a request whose answer it had stored.
+
+    Raises:
+        RunError: it ends by itself before that.
+    """
     with served_apart(FAULTY) as root, tempfile.TemporaryDirectory() as folder:
         command = [sys.executable, "-m", "benchmarks.oracle", "--ask", root, folder, str(n)]
         with subprocess.Popen(command) as asking:  # noqa: S603 - ourselves
-            while read_counts(root)["n_answered"] < n // 2:
+            while asking.poll() is None and read_counts(root)["n_answered"] < n // 2:
                 time.sleep(0.05)
+            if asking.returncode is not None:
+                why = "see its error above, or use a larger --n if there is none"
+                raise RunError(f"The client ended before it was killed, with exit code {asking.returncode}: {why}.")
             os.kill(asking.pid, signal.SIGKILL)
         with ReplyCache(Path(folder) / "answers.sqlite") as cache:
             n_kept = len(cache)

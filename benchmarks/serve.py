@@ -49,11 +49,12 @@ def run_frames(options: argparse.Namespace) -> bool:
 
 def run_delays(options: argparse.Namespace) -> bool:
     """Measures the delay of answers in each mode; returns False if there is no question."""
+    measured_with = (options.checkpoint, options.most_wait_s, options.settings)
+    known = serve_delays.WaitsFile(options.rows, serve_delays.identify(*measured_with) if options.rows else "")
     asked = draw_questions(options.dataset, options.checkpoint, options.splits, options.n, options.seed)
     if not asked:
         print(f"{options.dataset} has no question in {', '.join(options.splits)} that can be asked.", file=sys.stderr)
         return False
-    known = serve_delays.WaitsFile(options.rows)
     least_s, most_s = serve_delays.estimate_duration_s(known.list_missing(asked), options.most_wait_s)
     _print_line(f"{len(known.waits)} waits are known; the rest takes {least_s / 60:.0f} to {most_s / 60:.0f} minutes")
     waits = serve_delays.measure_delays(

@@ -18,9 +18,12 @@ import numpy as np
 from backends.engine import Samples
 from benchmarks.serve_process import run_server
 from benchmarks.serve_questions import Question
+from data_schemas import ids
+from data_schemas.errors import ConfigError
 from data_schemas.units import FRAME_N_SAMPLES, samples_to_seconds
 from kame_model.evaluate.answers.key_words import find_key
 from kame_model.serve.client.client import Call, play_in_real_time, talk
+from kame_model.train.run_folder import digest_weights
 from tests.support.soak_verdict import MODES, words_of
 
 _LISTEN_ON_S = 4.0
@@ -126,19 +129,27 @@ class _Caller:
 class WaitsFile:
     """Known waits in a JSON lines file, so that a run can be resumed.
 
-    The file does not say with which checkpoint and settings they were measured; those must be the same.
-
     Args:
         path: the file; with None, nothing is stored.
+        measured_with: identity of the checkpoint and the settings (`identify`), which each row of the file names.
 
     Attributes:
         waits: waits in the order in which they were measured.
+
+    Raises:
+        ConfigError: the file has rows of another checkpoint or other settings, or rows that name none.
     """
 
-    def __init__(self, path: Path | None) -> None:
-        self._path = path
+    def __init__(self, path: Path | None, measured_with: str = "") -> None:
+        self._path, self._measured_with = path, measured_with
         lines = path.read_text(encoding="utf-8").splitlines() if path is not None and path.exists() else []
-        self.waits = [Wait(**json.loads(line)) for line in lines]
+        rows = [json.loads(line) for line in lines]
+        if {row.pop("measured_with", None) for row in rows} - {measured_with}:
+            raise ConfigError(
+                f"{path} has delays of another checkpoint, `--set` or `--most-wait-s`, or does not say of which.",
+                "Give a new file with `--rows`.",
+            )
+        self.waits = [Wait(**row) for row in rows]
 
     def list_missing(self, asked: Sequence[Question]) -> list[tuple[Question, str]]:
         """Returns the questions and modes that are not measured yet, in order."""
@@ -151,7 +162,16 @@ class WaitsFile:
         self.waits.append(wait)
         if self._path is not None:
             with self._path.open("a", encoding="utf-8") as file:
-                file.write(json.dumps(asdict(wait)) + "\n")
+                file.write(json.dumps({"measured_with": self._measured_with, **asdict(wait)}) + "\n")
+
+
+def identify(checkpoint: str, most_wait_s: float, settings: Sequence[str]) -> str:
+    """Returns a digest of what determines a delay besides the question and the mode; it reads all weights.
+
+    Raises:
+        KameError: there is no such checkpoint, or it cannot be read.
+    """
+    return ids.digest(digest_weights(checkpoint), most_wait_s, *settings)
 
 
 def estimate_duration_s(missing: Sequence[tuple[Question, str]], most_wait_s: float) -> tuple[float, float]:

@@ -11,10 +11,11 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
 
 from backends.engine import Samples
-from data_schemas.errors import BackendError
 from kame_model.serve.web.realtime_events import encode_pcm16
 from tests.support.arrivals import RealtimeSide
 
+_DROPPED = "input_audio_dropped"
+"""The protocol's error for dropped frames, which the event `dropped` reports with their number."""
 _OWED_S = 3.0
 _OPEN_S = 60.0
 
@@ -29,7 +30,7 @@ class RealtimeCall:
     Attributes:
         side: received events.
         n_sent: number of frames sent.
-        ended: why the server ended the call; empty if the caller did.
+        ended: why the server ended the call, or the first error that it sent or made; empty if the call went well.
 
     Raises:
         websockets.exceptions.InvalidStatus: it was refused.
@@ -98,20 +99,24 @@ class RealtimeCall:
     async def _hear(self) -> None:
         """Records the server's messages until the connection ends, and requests each next response.
 
-        Raises:
-            BackendError: a message is not of the protocol; the task ends, and leaving the call discards the error.
+        It ends at a message that is not of the protocol; that, and the protocol's errors, become `ended`.
         """
         try:
             async for text in self._socket:
                 message = json.loads(text)
                 self.side.take(message, self._clock())
-                self._news.set()
+                if message["type"] == "error" and message["error"]["code"] != _DROPPED:
+                    self.ended = self.ended or f"error {message['error']['code']}: {message['error']['message']}"
                 if RealtimeSide.asks_again(message):
                     await self.send({"type": "response.create"})
+                self._news.set()
+            self.ended = self.ended or "the server closed the connection"
         except ConnectionClosed as error:
             self.ended = self.ended or f"connection lost: {error}"
-        except KeyError as error:
-            raise BackendError(f"{self._address} sends what is not of the protocol: {error}.") from error
+        except (KeyError, IndexError, TypeError, ValueError) as error:
+            self.ended = self.ended or f"the server sent what is not of the protocol: {error!r}"
+        finally:
+            self._news.set()  # who waits for an answer waits no longer
 
 
 def collect_texts(events: list[dict[str, Any]]) -> dict[str, str]:

@@ -231,14 +231,21 @@ class Checkpoints:
 
     def find_run(self, checkpoint: Checkpoint) -> TrainingRun | None:
         """Returns the training run of a checkpoint, or None if it is unknown or outside the roots."""
-        wanted = checkpoint.facts.run if checkpoint.facts else ""
+        return self.find_runs([checkpoint]).get(checkpoint.key)
+
+    def find_runs(self, checkpoints: Sequence[Checkpoint]) -> dict[str, TrainingRun]:
+        """Returns the training runs of checkpoints by their keys, without those that are unknown or outside the roots.
+
+        The roots are searched once for all.
+        """
+        wanted = {each.key: each.facts.run for each in checkpoints if each.facts is not None and each.facts.run}
+        found: dict[str, TrainingRun] = {}
         for run in list_runs(self._roots) if wanted else ():
             try:
-                if self._identities.get(run.folder, _make_stamp(run.folder / CONFIG)) == wanted:
-                    return run
+                found.setdefault(self._identities.get(run.folder, _make_stamp(run.folder / CONFIG)), run)
             except (KameError, OSError):
                 continue
-        return None
+        return {key: found[identity] for key, identity in wanted.items() if identity in found}
 
     def _read_checkpoint(self, key: str, folder: Path) -> Checkpoint:
         """Returns a checkpoint with its facts, or with the error if they cannot be read."""

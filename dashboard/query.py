@@ -269,10 +269,10 @@ class TableReader:
         sql, parameters = self._make_select()
         return fetch_records(self._cursor, f"{sql} LIMIT {PAGE_ROWS} OFFSET {first}", parameters)
 
-    def export(self, n_rows: int) -> pa.Table:
-        """Returns the first `n_rows` rows of the view, regardless of its page."""
+    def export(self) -> pa.Table:
+        """Returns all rows of the view, regardless of its page."""
         sql, parameters = self._make_select()
-        return self._cursor.sql(f"{sql} LIMIT {n_rows}", params=parameters).to_arrow_table()
+        return self._cursor.sql(sql, params=parameters).to_arrow_table()
 
     def find_neighbours(self, dialogue_id: str) -> tuple[str | None, str | None, int, int]:
         """Finds the neighbours of a dialogue in the view's order.

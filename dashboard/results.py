@@ -17,7 +17,7 @@ from data_schemas.errors import ConfigError, KameError
 
 N_ROWS_SHOWN: Final = 200
 N_ROWS_EXPORTED: Final = 1_000_000
-_N_BYTES: Final = 256 << 20
+N_MIB_EXPORTED: Final = 256
 _SECONDS: Final = 10
 _AT_ONCE: Final = 2
 _WAIT_S: Final = 5.0
@@ -61,7 +61,8 @@ class SqlBox:
             raise QueryError("There is no query.", "Write one, for instance: select count(*) from dialogues")
         if not self._places.acquire(timeout=_WAIT_S):
             raise QueryError(f"{_AT_ONCE} other queries are running.", "Try again in a few seconds.")
-        command = [sys.executable, "-I", str(_SQL_PROCESS), str(index), str(n_rows), str(_N_BYTES), str(self._seconds)]
+        limits = [str(n_rows), str(N_MIB_EXPORTED << 20), str(self._seconds)]
+        command = [sys.executable, "-I", str(_SQL_PROCESS), str(index), *limits]
         try:
             done = subprocess.run(  # noqa: S603
                 command, input=query.encode(), capture_output=True, timeout=self._seconds, env={}

@@ -6,6 +6,7 @@ the project and inherits no environment. DuckDB can read only the index (no othe
 setting), and the kernel limits memory and time and forbids writing files.
 """
 
+import re
 import resource
 import sys
 
@@ -24,11 +25,14 @@ _CONFIG: dict[str, str | bool | int | float | list[str]] = {
     "lock_configuration": True,
 }
 _BATCH_ROWS = 2048
+_AS_TEXT = re.compile(r"\b(BIGNUM|BIT|BLOB|INTERVAL|UNION|VARIANT)\b")
+"""Types, also within others, that CSV or Parquet files cannot hold."""
 
 
 def run(index: str, query: str, n_rows: int, n_bytes: int) -> pa.Table:
     """Executes the query and returns its first rows, at most `n_rows` and about `n_bytes`.
 
+    Columns of types that CSV or Parquet files cannot hold, such as INTERVAL, are converted to text by DuckDB.
     `truncated` in the metadata of the schema is 1 if there were more. A statement without a result gives a table
     without columns.
 
@@ -39,7 +43,7 @@ def run(index: str, query: str, n_rows: int, n_bytes: int) -> pa.Table:
         found = connection.sql(query)
         if found is None:
             return pa.table({})
-        reader = found.to_arrow_reader(_BATCH_ROWS)
+        reader = _convert_columns(found).to_arrow_reader(_BATCH_ROWS)
         batches, left, is_cut, size = [], n_rows, False, 0
         for batch in reader:
             batches.append(batch.slice(0, left))
@@ -50,6 +54,17 @@ def run(index: str, query: str, n_rows: int, n_bytes: int) -> pa.Table:
                 break
         schema = reader.schema.with_metadata({"truncated": str(int(is_cut))})
         return pa.Table.from_batches(batches, reader.schema).cast(schema)
+
+
+def _convert_columns(found: duckdb.DuckDBPyRelation) -> duckdb.DuckDBPyRelation:
+    """Returns a result with columns of the types of `_AS_TEXT` as text; names, of which two may be equal, are kept."""
+    is_text = [_AS_TEXT.search(str(each)) is not None for each in found.types]
+    if not any(is_text):
+        return found
+    names = ['"' + name.replace('"', '""') + '"' for name in found.columns]
+    casts = ["::VARCHAR" if each else "" for each in is_text]
+    columns = (f"#{n}{cast} AS {name}" for n, (cast, name) in enumerate(zip(casts, names, strict=True), 1))
+    return found.project(", ".join(columns))
 
 
 def main() -> None:

@@ -33,7 +33,7 @@ from prefect.client.schemas.filters import (
 from prefect.client.schemas.objects import Artifact, FlowRun, Log, StateType
 from prefect.client.schemas.responses import DeploymentResponse
 from prefect.client.schemas.schedules import CronSchedule, IntervalSchedule, RRuleSchedule
-from prefect.client.schemas.sorting import ArtifactSort, FlowRunSort, LogSort
+from prefect.client.schemas.sorting import ArtifactSort, FlowRunSort, LogSort, TaskRunSort
 from prefect.exceptions import ObjectNotFound
 from prefect.states import Cancelling
 
@@ -299,9 +299,16 @@ class PrefectRuns:
         artifacts = self._read_artifacts([each.id for each in flow_runs])
         steps: dict[UUID, str] = {}
         if at_work:
+            of_runs = FlowRunFilter(id=FlowRunFilterId(any_=at_work))
             running = TaskRunFilter(state=TaskRunFilterState(type=TaskRunFilterStateType(any_=[StateType.RUNNING])))
-            for task in self._client.read_task_runs(
-                flow_run_filter=FlowRunFilter(id=FlowRunFilterId(any_=at_work)), task_run_filter=running
+            for task in _read_pages(
+                lambda offset: self._client.read_task_runs(
+                    flow_run_filter=of_runs,
+                    task_run_filter=running,
+                    sort=TaskRunSort.ID_DESC,
+                    limit=MAX_PAGE,
+                    offset=offset,
+                )
             ):
                 if task.flow_run_id is not None:
                     steps[task.flow_run_id] = task.name

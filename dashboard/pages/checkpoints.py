@@ -89,7 +89,7 @@ def create_routes(site: Site, checkpoints: Checkpoints) -> APIRouter:
             "checkpoints.html",
             part="checkpoints",
             checkpoints=found,
-            runs={each.key: checkpoints.find_run(each) for each in found},
+            runs=checkpoints.find_runs(found),
             kinds={
                 key: count_kinds(select_evaluations(evaluations, digest)) for key, digest in digests.items() if digest
             },

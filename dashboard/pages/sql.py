@@ -8,7 +8,7 @@ from starlette.responses import HTMLResponse, Response
 
 from dashboard.access import RefusedError, is_same_origin
 from dashboard.pages.tables import make_file_response
-from dashboard.results import N_ROWS_EXPORTED, N_ROWS_SHOWN, to_cells, to_file
+from dashboard.results import N_MIB_EXPORTED, N_ROWS_EXPORTED, N_ROWS_SHOWN, QueryError, to_cells, to_file
 from dashboard.site import Site
 
 _EXAMPLES = (
@@ -46,9 +46,9 @@ def create_routes(site: Site) -> APIRouter:
 
     @routes.get("/sql/result.{form}")
     def run_sql(request: Request, key: str, form: str, query: str = "") -> Any:
-        """Executes a query; returns its first 200 rows as JSON for the page, or up to a million as CSV or Parquet.
+        """Executes a query; returns its first 200 rows as JSON for the page, or all rows as CSV or Parquet.
 
-        A file does not say whether rows are missing from it.
+        A file cannot say that rows are missing from it, so a result that is too large for one is an error.
         """
         if not is_same_origin(request.headers) and request.headers.get("sec-fetch-site") != "none":
             raise RefusedError(
@@ -63,6 +63,11 @@ def create_routes(site: Site) -> APIRouter:
                 "is_cut": result.is_cut,
             }
         result = site.sql_box.run(index.file, query, N_ROWS_EXPORTED)
+        if result.is_cut:
+            raise QueryError(
+                f"The result is too large for a file: at most {N_ROWS_EXPORTED:,} rows and {N_MIB_EXPORTED} MiB.",
+                "Go back and select fewer rows or columns, for instance with WHERE, or parts with LIMIT and OFFSET.",
+            )
         content: Response = make_file_response(to_file(result.table, form), f"{dataset.key}-query", form)
         return content
 

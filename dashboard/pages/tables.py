@@ -8,7 +8,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
 from dashboard.query import DIALOGUES, PAGE_ROWS, REJECTS, TableKind, TableReader, View
-from dashboard.results import MEDIA_TYPES, N_ROWS_EXPORTED, to_file
+from dashboard.results import MEDIA_TYPES, N_ROWS_EXPORTED, QueryError, to_file
 from dashboard.site import Site
 from data_schemas.flags import read_flagged
 
@@ -67,11 +67,21 @@ def _show_table(site: Site, request: Request, key: str, kind: TableKind) -> HTML
 
 
 def _export_table(site: Site, request: Request, key: str, kind: TableKind, form: str) -> Response:
-    """Sends the first million rows of a table, under the filters and in the order of the URL, as CSV or Parquet."""
+    """Sends the rows of a table, under the filters and in the order of the URL, as CSV or Parquet.
+
+    Raises:
+        QueryError: there are more than a file may have.
+    """
     dataset, index = site.open_dataset(key)
     view = View.parse(kind, request.query_params.multi_items())
     with closing(TableReader(index, view, read_flagged(dataset.store))) as reader:
-        table = reader.export(N_ROWS_EXPORTED)
+        n = reader.count()
+        if n > N_ROWS_EXPORTED:
+            raise QueryError(
+                f"The table has {n:,} rows; a file may have {N_ROWS_EXPORTED:,} at most.",
+                "Go back and set filters, for instance source and split, and save each part.",
+            )
+        table = reader.export()
     return make_file_response(to_file(table, form), f"{key}-{kind.name}", form)
 
 

@@ -2,7 +2,7 @@
 
 import shutil
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from urllib.parse import quote
@@ -10,10 +10,12 @@ from urllib.parse import quote
 import pytest
 from fastapi.testclient import TestClient
 
+from dashboard import checkpoints
 from dashboard.app import create_app
 from dashboard.checkpoints import Checkpoints
 from dashboard.markdown import render_markdown
 from dashboard.runs import Run
+from dashboard.training import TrainingRun, list_runs
 from data_schemas.errors import StoreError
 from flows.checkpoints import CheckpointFiles
 from flows.settings import find_shipped_checkpoint
@@ -135,6 +137,24 @@ def test_a_checkpoint_leads_to_the_training_run_it_came_from(root: Path, client:
     write_checkpoint(root / "other", training=TrainingFacts(run="0123456789abcdef"))
     assert 'href="/training/runs?run=out~seed-0~run"' in client.get("/checkpoints/of/one").text
     assert "is not in the folders" in client.get("/checkpoints/of/other").text
+
+
+def test_the_list_searches_the_runs_of_all_checkpoints_once(
+    root: Path, client: TestClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    searched: list[Sequence[Path]] = []
+
+    def count(roots: Sequence[Path]) -> list[TrainingRun]:
+        searched.append(roots)
+        return list_runs(roots)
+
+    monkeypatch.setattr(checkpoints, "list_runs", count)
+    train(tiny_run(root / "run", tiny_dataset(tmp_path / "rows")))
+    for name in ("one", "two"):
+        write_checkpoint(root / name, training=TrainingFacts(run=read_facts(root / "run").identity, step=6))
+    write_checkpoint(root / "other", training=TrainingFacts(run="0123456789abcdef"))
+    assert client.get("/checkpoints").text.count('href="/training/runs?run=run"') == 2
+    assert len(searched) == 1
 
 
 def test_a_report_is_shown_with_its_plots_alone(root: Path, client: TestClient, tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 from fastapi.testclient import TestClient
 
+from dashboard.pages import sql, tables
 from data_schemas.manifest import MANIFEST
 from tests.support.dashboards import client_of, dialogues
 from tests.support.small_datasets import write_dataset
@@ -43,6 +44,30 @@ def test_a_view_is_saved_whole_with_its_columns(client: TestClient, tmp_path: Pa
     (tmp_path / "it.parquet").write_bytes(client.get(f"/datasets/small/rows.parquet?{address}").content)
     assert pq.read_table(tmp_path / "it.parquet")["dialogue_id"].to_pylist() == [row.dialogue_id for row in wanted]
     assert client.get("/datasets/small/rows.exe").status_code == 400
+
+
+@pytest.mark.parametrize(
+    ("path", "told"),
+    [
+        ("rows.csv", "The table has 5 rows; a file may have 2 at most."),
+        ("rejects.parquet", None),
+        ("sql/result.csv?query=from range(3)", "The result is too large for a file: at most 2 rows"),
+        ("sql/result.parquet?query=from range(3)", "The result is too large for a file: at most 2 rows"),
+        ("sql/result.csv?query=from range(2)", None),
+    ],
+)
+def test_a_file_has_all_rows_or_is_an_error_with_a_remedy(
+    client: TestClient, monkeypatch: pytest.MonkeyPatch, path: str, told: str | None
+) -> None:
+    monkeypatch.setattr(tables, "N_ROWS_EXPORTED", 2)
+    monkeypatch.setattr(sql, "N_ROWS_EXPORTED", 2)
+    answer = client.get(f"/datasets/small/{path}", headers={"Sec-Fetch-Site": "none", "Accept": "text/html"})
+    if told is None:
+        assert (answer.status_code, "Content-Disposition" in answer.headers) == (200, True)
+    else:
+        assert answer.status_code == 400
+        assert told in answer.text
+        assert "Go back and " in answer.text
 
 
 def test_a_dialogue_is_shown_with_the_oracles_that_are_asked_for(tmp_path: Path) -> None:

@@ -97,3 +97,23 @@ def test_results_are_files(index: Path, tmp_path: Path) -> None:
     ]
     (tmp_path / "it.parquet").write_bytes(to_file(table, "parquet"))
     assert pq.read_table(tmp_path / "it.parquet").to_pylist() == table.to_pylist()
+
+
+@pytest.mark.parametrize(
+    ("value", "told"),
+    [
+        ("interval 3 month", "3 months"),
+        ("[interval 3 month]", "[3 months]"),
+        ("'101'::bit", "101"),
+        ("'a\\xFF'::blob", "a\\xFF"),
+        ("union_value(n := 2)", "2"),
+        ("bignum '12345678901234567890123456789012345678901'", "12345678901234567890123456789012345678901"),
+        ("{'a': 1}::variant", "{'a': 1}"),
+    ],
+)
+def test_values_that_files_cannot_hold_are_text(index: Path, tmp_path: Path, value: str, told: str) -> None:
+    table = run(index, f'select 1 as v, {value} as v, 2 as "the ""last"').table
+    assert to_cells(table) == [["1", told, "2"]]
+    assert to_file(table, "csv").decode().splitlines() == ['"v","v","the ""last"', f'1,"{told}",2']
+    (tmp_path / "it.parquet").write_bytes(to_file(table, "parquet"))
+    assert pq.read_metadata(tmp_path / "it.parquet").num_rows == 1

@@ -10,6 +10,7 @@ from prefect.client.schemas.actions import ArtifactCreate, WorkPoolCreate
 from prefect.client.schemas.objects import WorkPool
 from prefect.flows import flow
 from prefect.states import Late, Running
+from prefect.tasks import task
 
 from flows.prefect_runs import MAX_PAGE, PrefectRuns
 
@@ -19,6 +20,11 @@ pytestmark = pytest.mark.full
 @flow(name="serve")
 def serve() -> None:
     """Stands for the flow of this name."""
+
+
+@task(name="part")
+def part() -> None:
+    """Stands for a task of the flow."""
 
 
 @pytest.fixture
@@ -38,14 +44,18 @@ def make_late(client: SyncPrefectClient, runs: list[UUID]) -> None:
         client.set_flow_run_state(each, Late(scheduled_time=datetime.now(UTC)), force=True)
 
 
-def test_all_runs_of_a_page_have_their_progress_and_link(client: SyncPrefectClient) -> None:
+def test_all_runs_of_a_page_have_their_progress_link_and_step(client: SyncPrefectClient) -> None:
     runs = add_runs(client, MAX_PAGE // 2 + 1)
-    for run in runs:
+    for number, run in enumerate(runs):
         client.set_flow_run_state(run, Running(), force=True)
         client.create_artifact(ArtifactCreate(type="markdown", data=f"[page](http://{run}/)", flow_run_id=run))
         client.create_artifact(ArtifactCreate(type="progress", data=7.0, flow_run_id=run))
+        for n in (2 * number, 2 * number + 1):  # the first run's are on the last page
+            client.create_task_run(part, run, str(n), id=UUID(int=n + 1), name=f"step of {run}", state=Running())
     shown = PrefectRuns(str(client.api_url)).list_runs(["serve"], ["running"], 0, MAX_PAGE)
-    assert {(each.url, each.percent) for each in shown} == {(f"http://{run}/", 7.0) for run in runs}
+    assert {(each.url, each.percent, each.step) for each in shown} == {
+        (f"http://{run}/", 7.0, f"step of {run}") for run in runs
+    }
 
 
 def test_late_runs_of_a_large_pool_or_of_none_say_what_they_wait_for(
