@@ -81,7 +81,10 @@ def inspect(
     wav: Annotated[
         Path | None, typer.Option("--wav", help="WAV file that the audio of that dialogue is written to.")
     ] = None,
-    is_opened: Annotated[bool, typer.Option("--open", help="Show it in a web browser until Ctrl-C.")] = False,
+    is_opened: Annotated[
+        bool,
+        typer.Option("--open", help="Show the dataset in a web browser until Ctrl-C, or the dialogue of --dialogue."),
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Show the figures of a dataset, and one dialogue as text: its words with their times, and its oracle events."""

@@ -5,12 +5,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from flows.cli.field_help import CommandApp
 from flows.cli.terminal import AsJson, print_json, report_errors
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
-app = typer.Typer(help="List, install and describe engines and question sets.")
+app = CommandApp(help="List, install and describe engines and question sets.")
 _HEAD = ("kind", "name", "installed, or command to install", "licence", "note")
 
 

@@ -10,13 +10,14 @@ from urllib.parse import urlsplit
 
 import typer
 
+from flows.cli.field_help import CommandApp
 from flows.cli.terminal import AsJson, print_json, report_errors
 
 if TYPE_CHECKING:
     from backends.chat.protocol import ChatEngine
     from data_schemas.config import ChatConfig
 
-app = typer.Typer(help="Serve a chat model on this machine.", no_args_is_help=True)
+app = CommandApp(help="Serve a chat model on this machine.", no_args_is_help=True)
 
 N_SLOTS = 4
 """Default number of requests that the server answers at the same time."""

@@ -25,8 +25,7 @@ Dataset = Annotated[
     list[str],
     typer.Argument(
         help="Folders of datasets (or hf://datasets/owner/name on the Hub), or folders of token rows. FOLDER=WEIGHT "
-        "sets "
-        "the sampling weight of one; for datasets, FOLDER@VERSION=WEIGHT also chooses the version of its oracles."
+        "sets the sampling weight of one; for datasets, FOLDER@VERSION=WEIGHT also chooses the version of its oracles."
     ),
 ]
 Stage = Annotated[
@@ -77,7 +76,7 @@ Vocabulary = Annotated[
     make_field_option(
         "--vocabulary",
         "data_schemas.config.front_end:FrontEndConfig.vocabulary",
-        "Default: {default}. Only with datasets.",
+        "Only with datasets.",
     ),
 ]
 CodecName = Annotated[
@@ -93,7 +92,7 @@ CheckpointsFolder = Annotated[
     make_field_option(
         "--checkpoints",
         "data_schemas.config.front_end:FrontEndConfig.checkpoints",
-        "Default: {default}. Only with datasets.",
+        "Only with datasets.",
     ),
 ]
 Voice = Annotated[
@@ -101,7 +100,7 @@ Voice = Annotated[
     make_field_option(
         "--voice",
         "data_schemas.config.front_end:FrontEndConfig.voice",
-        "Default: {default}. Only with datasets.",
+        "Only with datasets.",
     ),
 ]
 EvaluateItems = Annotated[
@@ -109,7 +108,7 @@ EvaluateItems = Annotated[
     make_field_option(
         "--evaluate",
         "data_schemas.config.front_end:FrontEndConfig.evaluate_items",
-        "Default: {default}. Only with datasets.",
+        "Only with datasets.",
     ),
 ]
 Listen = Annotated[
