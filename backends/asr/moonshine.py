@@ -64,7 +64,10 @@ class Moonshine:
         try:
             heard = [_transcribe(piece) for piece in split_sound(sound)]
         except MoonshineError as error:
-            raise BackendError(f"Moonshine failed on {len(samples)} samples: {error}.", "Type: make install") from error
+            raise BackendError(
+                f"Moonshine failed on {len(samples)} samples: {error}.",
+                "Run again; if it fails again, choose another recogniser: kame backends",
+            ) from error
         return " ".join(text for text in heard if text)
 
 

@@ -140,7 +140,9 @@ def _serve(engine: "ChatEngine", as_json: bool) -> None:
             typer.echo(f"kame: ready. Use it with {use}; Ctrl-C stops it.", err=True)
         while _is_listening(endpoint.base_url):
             time.sleep(CHECK_INTERVAL_S)
-        raise BackendError("The chat model's server ended by itself.")
+        raise BackendError(
+            "The chat model's server ended by itself.", "Start it again, and check that the machine has enough memory."
+        )
 
 
 def _is_listening(base_url: str) -> bool:

@@ -188,7 +188,7 @@ def train(
         named = {"optim.learning_rate": learning_rate, "lora.rank": lora_rank}
         other = {name: value for name, value in named.items() if value is not None} | parse_settings(settings)
         if _are_datasets(dataset):
-            _check_options_for_datasets(stage, config)
+            _check_options_for_datasets(dataset, stage, config)
             told = {"datasets": dataset, "preset": preset, **group_settings(other)}
             own = {"codec_options": parse_settings(codec_option, "--codec-option") or None}
             _train_datasets({**both, **of_datasets, **own, **told}, as_json)
@@ -272,7 +272,7 @@ def _are_datasets(folders: list[str]) -> bool:
     return True in found
 
 
-def _check_options_for_datasets(stage: str | None, file: Path | None) -> None:
+def _check_options_for_datasets(datasets: list[str], stage: str | None, file: Path | None) -> None:
     """Checks that nothing is given that is possible with token rows only.
 
     Raises:
@@ -285,11 +285,12 @@ def _check_options_for_datasets(stage: str | None, file: Path | None) -> None:
             "Several processes (torchrun) can train on token rows only, not on datasets.",
             "Encode the datasets with `kame encode`, and give its folder to `torchrun … kame train`.",
         )
+    named = f"datasets ({', '.join(datasets)})"
     if stage is not None:
         remedy = f"With datasets, all stages are trained; to skip one, add --set {stage}.max_steps=0."
-        raise ConfigError(f"--stage {stage} needs token rows.", remedy)
+        raise ConfigError(f"--stage {stage} cannot be used with {named}.", remedy)
     if file is not None:
-        raise ConfigError("--config needs token rows.", "With datasets, give each setting as --set name=value.")
+        raise ConfigError(f"--config cannot be used with {named}.", "Give each setting as --set name=value.")
 
 
 def _check_options_for_rows(typed: Mapping[str, Any]) -> None:
