@@ -163,5 +163,8 @@ def _check_needs_environment(name: str) -> str:
 
     found = [each for each in ENTRIES if each.name == name]
     if found and not any(each.worker for each in found):
-        raise ConfigError(f"The back-end {name!r} runs in the main environment.", "Run: make install")
+        raise ConfigError(
+            f"The back-end {name!r} runs in the main environment.",
+            "Install kame-pipeline[all] (in a clone: make install).",
+        )
     return name
