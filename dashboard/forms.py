@@ -393,7 +393,9 @@ def _read_rows(path: str, item: Any, is_optional: bool, unread: dict[str, Any], 
     rows = [_read_field(f"{path}.{number}", item, None, unread, faults) for number in sorted(numbers)]
     rows = [{} if each is _NO_VALUE and _is_model(item) else each for each in rows]
     kept = [each for each in rows if each not in ("", _NO_VALUE)]
-    return kept or (None if is_optional else []) if is_told else _NO_VALUE
+    if not is_told:
+        return _NO_VALUE
+    return kept or (None if is_optional else [])
 
 
 def _parse_value(kind: Kind, text: Any, item: Any, is_optional: bool) -> Any:
@@ -420,13 +422,15 @@ def _parse_value(kind: Kind, text: Any, item: Any, is_optional: bool) -> Any:
     text = text.strip()
     if kind == "lines":
         return [_parse_number(each, item is int) for each in re.split(r"[,\s]+", text) if each]
-    if not text and kind != "text":
-        return None if is_optional else {} if kind == "yaml" else _NO_VALUE
+    if not text and is_optional:
+        return None
+    if not text:
+        return {} if kind == "yaml" else _NO_VALUE
     if kind == "yaml":
         return parse_yaml(text)
     if kind in ("whole", "number"):
         return _parse_number(text, kind == "whole")
-    return text or (None if is_optional else _NO_VALUE)
+    return text
 
 
 def _check_yaml(text: str) -> None:

@@ -94,7 +94,7 @@ def read_refused_sound(dataset: Dataset, part_id: str | None, dialogue_id: str, 
         for each in _read_clip_rows(dataset, part_id, dialogue_id, ()):
             if (each["turn_index"], each["utterance_index"]) == place:
                 return bytes(each["flac"])
-    raise MissingError(f"There is no audio of {dialogue_id}.", "Its page among the rejects shows the reason.")
+    raise MissingError(f"{dialogue_id} has no audio.", "Its page under Rejects says why.")
 
 
 def _explain_silence(stage: str, dialogue_id: str | None, is_kept: bool) -> str:

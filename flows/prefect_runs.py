@@ -396,7 +396,8 @@ class PrefectRuns:
             if error.response.is_client_error:
                 raise RefusedRunError(f"Prefect rejected the request: {_get_detail(error.response)}") from error
             raise SchedulerGoneError(
-                f"Prefect's server at {self._api_url} failed: HTTP {error.response.status_code}.", "See its log."
+                f"Prefect's server at {self._api_url} failed: HTTP {error.response.status_code}.",
+                "See the output of `prefect server start`; `kame up` writes it to up/prefect.log in its cache folder.",
             ) from error
         except httpx.HTTPError as error:
             raise SchedulerGoneError(

@@ -9,6 +9,7 @@ from functools import cache
 from typing import Any
 
 from backends.aligner.protocol import AlignmentRefused
+from backends.engine import INSTALL_SPEECH
 from data_schemas.errors import BackendError
 
 _TABLE = """
@@ -70,4 +71,4 @@ def _load_espeak() -> Any:
         EspeakWrapper.set_library(espeakng_loader.get_library_path())
         return EspeakBackend("en-us", with_stress=False)
     except (RuntimeError, OSError) as error:
-        raise BackendError(f"eSpeak NG does not load: {error}.", "Type: make install") from error
+        raise BackendError(f"eSpeak NG does not load: {error}.", INSTALL_SPEECH) from error

@@ -17,7 +17,7 @@ import numpy as np
 
 from backends.aligner.arpabet import pronounce
 from backends.aligner.protocol import AlignmentRefused, check_order
-from backends.engine import Samples
+from backends.engine import INSTALL_SPEECH, Samples
 from data_schemas import ids
 from data_schemas.errors import BackendError
 from data_schemas.records import WordTiming
@@ -214,4 +214,4 @@ def _load_decoder() -> Any:
             Config(lm=None, samprate=_MODEL_RATE_HZ, bestpath=False, cmn="batch", loglevel="FATAL", **_BEAMS)
         )
     except (RuntimeError, OSError) as error:
-        raise BackendError(f"pocketsphinx does not load: {error}.", "Type: make install") from error
+        raise BackendError(f"pocketsphinx does not load: {error}.", INSTALL_SPEECH) from error

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from backends.engine import Samples
+from backends.engine import INSTALL_SPEECH, Samples
 from data_schemas import ids
 from data_schemas.errors import BackendError
 
@@ -64,7 +64,10 @@ class Moonshine:
         try:
             heard = [_transcribe(piece) for piece in split_sound(sound)]
         except MoonshineError as error:
-            raise BackendError(f"Moonshine failed on {len(samples)} samples: {error}.", "Type: make install") from error
+            raise BackendError(
+                f"Moonshine failed on {len(samples)} samples: {error}.",
+                "Run again; if it fails again, choose another recogniser: kame backends",
+            ) from error
         return " ".join(text for text in heard if text)
 
 
@@ -111,7 +114,7 @@ def load_transcriber() -> Any:
             here = version("moonshine-voice")
             raise BackendError(
                 f"Moonshine's model does not load from {folder} (moonshine-voice {here}): {error}.",
-                "Type: make install (moonshine-voice 0.1.0 carries the model)",
+                f"{INSTALL_SPEECH} Only moonshine-voice 0.1.0 contains the model.",
             ) from error
         finally:
             if before is None:

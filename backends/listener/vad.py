@@ -148,6 +148,7 @@ def _load_session() -> Any:
     """
     import onnxruntime
 
+    remedy = "Install kame-pipeline[serve] (in a clone: make install)."
     found = find_spec("silero_vad")
     folders = (found.submodule_search_locations if found else None) or ()
     files = [Path(folder) / "data" / "silero_vad.onnx" for folder in folders]
@@ -157,6 +158,6 @@ def _load_session() -> Any:
         path = next(file for file in files if file.is_file())
         return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
     except StopIteration:
-        raise BackendError("There is no model of silero-vad here.", "Type: make install") from None
+        raise BackendError("There is no model of silero-vad here.", remedy) from None
     except Exception as error:  # onnxruntime's errors have no common class
-        raise BackendError(f"The model of silero-vad does not load: {error}.", "Type: make install") from error
+        raise BackendError(f"The model of silero-vad does not load: {error}.", remedy) from error

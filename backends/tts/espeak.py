@@ -21,7 +21,7 @@ from typing import Any, Final, Self
 
 import numpy as np
 
-from backends.engine import Samples
+from backends.engine import INSTALL_SPEECH, Samples
 from backends.tts.protocol import Speech, SpeechRefused, Voice
 from data_schemas import ids
 from data_schemas.errors import BackendError, ConfigError
@@ -130,11 +130,11 @@ class _Engine:
         try:
             self._library = ctypes.CDLL(str(_copy_library() / "espeak-ng"))
         except OSError as error:
-            raise BackendError(f"eSpeak NG does not load: {error}.", "Type: make install") from error
+            raise BackendError(f"eSpeak NG does not load: {error}.", INSTALL_SPEECH) from error
         data = espeakng_loader.get_data_path().encode()
         self.rate_hz = int(self._library.espeak_Initialize(_AUDIO_OUTPUT_SYNCHRONOUS, 0, data, 0))
         if self.rate_hz <= 0:
-            raise BackendError("eSpeak NG does not start.", "Type: make install")
+            raise BackendError("eSpeak NG does not start.", INSTALL_SPEECH)
         self._sound: list[Samples] = []
         self._events: list[Event] = []
         self._callback = _Callback(self._collect)  # a reference, or it is freed while the library still calls it

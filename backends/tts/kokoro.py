@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from backends.engine import Samples
+from backends.engine import INSTALL_SPEECH, Samples
 from backends.tts import kokoro_assets
 from backends.tts.protocol import Speech, SpeechRefused, Voice
 from backends.tts.sound import fade_ends, make_pause
@@ -67,7 +67,7 @@ def load_tokenizer() -> Any:
     try:
         return Tokenizer()
     except (RuntimeError, OSError) as error:
-        raise BackendError(f"eSpeak NG does not load: {error}.", "Type: make install") from error
+        raise BackendError(f"eSpeak NG does not load: {error}.", INSTALL_SPEECH) from error
 
 
 @cache

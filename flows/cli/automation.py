@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from flows.cli.field_help import CommandApp
 from flows.cli.terminal import AsJson, print_json, report_errors
 
 if TYPE_CHECKING:
     from prefect.client.orchestration import SyncPrefectClient
 
-app = typer.Typer(
+app = CommandApp(
     help="Manage Prefect automations: train when a dataset changes, send a notification when a run ends. "
     "The server is set by PREFECT_API_URL.",
     no_args_is_help=True,

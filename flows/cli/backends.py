@@ -5,12 +5,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from flows.cli.field_help import CommandApp
 from flows.cli.terminal import AsJson, print_json, report_errors
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
-app = typer.Typer(help="List, install and describe engines and question sets.")
+app = CommandApp(help="List, install and describe engines and question sets.")
 _HEAD = ("kind", "name", "installed, or command to install", "licence", "note")
 
 
@@ -162,5 +163,8 @@ def _check_needs_environment(name: str) -> str:
 
     found = [each for each in ENTRIES if each.name == name]
     if found and not any(each.worker for each in found):
-        raise ConfigError(f"The back-end {name!r} runs in the main environment.", "Run: make install")
+        raise ConfigError(
+            f"The back-end {name!r} runs in the main environment.",
+            "Install kame-pipeline[all] (in a clone: make install).",
+        )
     return name

@@ -11,7 +11,7 @@ from flows.cli.terminal import AsJson, CodecOptions, print_json, report_errors
 app = CommandApp(help="Export the weights of a training run, and describe a checkpoint.", no_args_is_help=True)
 
 
-@app.command()
+@app.command(epilog="Example:\nkame checkpoint export runs/nano checkpoints/nano")
 def export(
     run: Annotated[
         str, typer.Argument(help="Folder of a training run; if it has several seeds, the first is exported.")

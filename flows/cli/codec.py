@@ -43,7 +43,7 @@ def learn(
     ] = None,
     stages: Annotated[
         int | None,
-        make_field_option("--stages", "data_schemas.config.codec:CodecLearnConfig.n_stages", "Default: {default}."),
+        make_field_option("--stages", "data_schemas.config.codec:CodecLearnConfig.n_stages"),
     ] = None,
     card: Annotated[
         int | None,

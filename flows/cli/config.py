@@ -7,11 +7,19 @@ from typing import Annotated
 
 import typer
 
+from flows.cli.field_help import CommandApp
 from flows.cli.terminal import AsJson, print_json, report_errors
 
-app = typer.Typer(help="Show and compare configurations.", no_args_is_help=True)
+app = CommandApp(help="Show and compare configurations.", no_args_is_help=True)
 
-ProfileName = Annotated[str, typer.Option("--profile", help="Profile to start from: embedded (a CPU) or gpu.")]
+ProfileName = Annotated[
+    str,
+    typer.Option(
+        "--profile",
+        metavar="<embedded|gpu>",
+        help="Profile to start from: embedded (a CPU) or gpu.",
+    ),
+]
 ConfigFile = Annotated[
     Path | None, typer.Option("--config", help="YAML file of settings, which override the profile's.")
 ]

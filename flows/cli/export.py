@@ -4,9 +4,10 @@ from typing import Annotated
 
 import typer
 
+from flows.cli.field_help import CommandApp
 from flows.cli.terminal import AsJson, Folder, print_json, report_errors
 
-app = typer.Typer(help="Convert a dataset to the format of another training tool.", no_args_is_help=True)
+app = CommandApp(help="Convert a dataset to the format of another training tool.", no_args_is_help=True)
 
 
 @app.command("moshi-finetune")

@@ -1,4 +1,4 @@
-"""Options that set one field of a configuration class: their help text is the field's description.
+"""Help texts of commands. Options that set one field of a configuration class have its description and default.
 
 The description is read when a command is parsed or its help is shown, not when the module is imported: configuration
 classes need Pydantic, which takes longer to import than all of `kame --help`.
@@ -17,6 +17,8 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 _MARK: Final = "field "
 """A help text that begins with this is replaced by the description of the field that follows."""
+_LINE_BREAK: Final = re.compile(r"(?<!\n)\n(?![\n \-*])")
+"""A line break within a paragraph: Typer would print it. Those before list items and indented lines are kept."""
 
 
 def make_field_option(name: str, field: str, more: str = "", **options: Any) -> Any:
@@ -25,14 +27,14 @@ def make_field_option(name: str, field: str, more: str = "", **options: Any) -> 
     Args:
         name: of the option, such as `--seed`.
         field: module, class and field: `data_schemas.config:RefreshConfig.seed`.
-        more: text that is added to the description; `{default}` stands for the field's default value.
+        more: text that is added to the description, before the default.
         options: other arguments of `typer.Option`.
     """
     return typer.Option(name, help=f"{_MARK}{field}\n{more}", **options)
 
 
 class CommandApp(typer.Typer):
-    """A group of commands that may have such options."""
+    """A group of commands that may have such options, and whose help texts are wrapped at the width of the terminal."""
 
     def command(self, name: str | None = None, **options: Any) -> Callable[[Function], Function]:
         """Adds a command, as `typer.Typer.command`."""
@@ -42,24 +44,33 @@ class CommandApp(typer.Typer):
 class _FieldHelpCommand(TyperCommand):
     """A command whose options' help texts are read from fields when they are needed."""
 
+    def __init__(self, *arguments: Any, help: str | None = None, **options: Any) -> None:
+        """Makes a command, as the base class, with each paragraph of its help text on one line."""
+        super().__init__(*arguments, help=_LINE_BREAK.sub(" ", help or ""), **options)
+
     def get_params(self, ctx: Any) -> list[Any]:
         """Returns the parameters, as the base class, with marked help texts replaced."""
         for each in self.params:
             text = getattr(each, "help", None) or ""
             if text.startswith(_MARK):
-                each.help = _read_help(text.removeprefix(_MARK))  # type: ignore[attr-defined]
+                each.help = _read_help(text.removeprefix(_MARK), each.default is None)  # type: ignore[attr-defined]
         return super().get_params(ctx)
 
 
-def _read_help(text: str) -> str:
+def _read_help(text: str, shows_default: bool) -> str:
     """Makes the help text of an option from `MODULE:CLASS.FIELD` and, after a line break, text that is added.
 
     `Empty:` in the field's description becomes `Default:`, and markup of Rich is escaped.
+
+    Args:
+        shows_default: whether the field's default is added, because the option has none that Typer would show.
     """
     place, _, more = text.partition("\n")
     model, _, name = place.rpartition(".")
     field = pkgutil.resolve_name(model).model_fields[name]
-    default = ", ".join(field.default) if isinstance(field.default, list) else field.default
+    default = field.get_default() if shows_default else None
+    shown = f"{default:g}" if isinstance(default, float) else default
+    told = f"Default: {shown}." if isinstance(shown, str | int) else ""
     # on the command line, an option is omitted instead of a field being empty
     description = re.sub(r"\b([Ee])mpty:", lambda found: f"{'D' if found[1] == 'E' else 'd'}efault:", field.description)
-    return escape(f"{description} {more.format(default=default)}".strip())
+    return escape(" ".join(filter(None, (description, more, told))))

@@ -10,13 +10,14 @@ from urllib.parse import urlsplit
 
 import typer
 
+from flows.cli.field_help import CommandApp
 from flows.cli.terminal import AsJson, print_json, report_errors
 
 if TYPE_CHECKING:
     from backends.chat.protocol import ChatEngine
     from data_schemas.config import ChatConfig
 
-app = typer.Typer(help="Serve a chat model on this machine.", no_args_is_help=True)
+app = CommandApp(help="Serve a chat model on this machine.", no_args_is_help=True)
 
 N_SLOTS = 4
 """Default number of requests that the server answers at the same time."""
@@ -139,7 +140,9 @@ def _serve(engine: "ChatEngine", as_json: bool) -> None:
             typer.echo(f"kame: ready. Use it with {use}; Ctrl-C stops it.", err=True)
         while _is_listening(endpoint.base_url):
             time.sleep(CHECK_INTERVAL_S)
-        raise BackendError("The chat model's server ended by itself.")
+        raise BackendError(
+            "The chat model's server ended by itself.", "Start it again, and check that the machine has enough memory."
+        )
 
 
 def _is_listening(base_url: str) -> bool:

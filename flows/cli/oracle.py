@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from flows.cli.field_help import CommandApp
 from flows.cli.terminal import AsJson, Folder, print_json, report_errors
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ EmbeddingsUrl = Annotated[
         "KAME_LLM_API_KEY.",
     ),
 ]
-app = typer.Typer(help="Measure the quality of a dataset's oracles.", no_args_is_help=True)
+app = CommandApp(help="Measure the quality of a dataset's oracles.", no_args_is_help=True)
 
 
 @app.callback()

@@ -1,13 +1,11 @@
 """`kame recordings`: makes a dataset to train on from the recordings of callers who consented."""
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
 from flows.cli.config import ConfigFile, ProfileName
 from flows.cli.refresh import (
-    EvaluationSets,
-    Limit,
     LlmModel,
     LlmProvider,
     LlmUrl,
@@ -15,7 +13,6 @@ from flows.cli.refresh import (
     OracleVersion,
     Seed,
     Settings,
-    Simulator,
     Workers,
     print_dataset,
 )
@@ -31,7 +28,9 @@ def recordings(
     licence: Annotated[
         str | None, typer.Option("--licence", help="Licence of the recordings, to which the callers agreed.")
     ] = None,
-    limit: Limit = None,
+    limit: Annotated[
+        int | None, typer.Option("--limit", help="Maximum number of recordings read. Default: all.")
+    ] = None,
     profile: ProfileName = "embedded",
     config: ConfigFile = None,
     seed: Seed = None,
@@ -41,8 +40,21 @@ def recordings(
     llm_model: LlmModel = None,
     llm_provider: LlmProvider = None,
     oracle_version: OracleVersion = None,
-    simulator: Simulator = None,
-    evaluation_set: EvaluationSets = [],  # noqa: B006 - Typer reads the default
+    simulator: Annotated[
+        Literal["llm", "random"] | None,
+        typer.Option(
+            "--simulator",
+            help="llm: a chat model writes the oracles; random: what was said in other recordings is used, for "
+            "ablations. Default: llm.",
+        ),
+    ] = None,
+    evaluation_set: Annotated[
+        list[str],
+        typer.Option(
+            "--evaluation-set",
+            help="File of evaluation questions: recordings in which a caller asks one are rejected. Can be repeated.",
+        ),
+    ] = [],  # noqa: B006 - Typer reads the default
     settings: Settings = [],  # noqa: B006
     as_json: AsJson = False,
 ) -> None:

@@ -1,7 +1,7 @@
 """`kame refresh` and `kame preview`: build a configuration from the options, and run it."""
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -57,8 +57,11 @@ Settings = Annotated[
 ]
 Lexicon = Annotated[str | None, make_field_option("--lexicon", "data_schemas.config:ScriptConfig.lexicon")]
 Limit = Annotated[int | None, make_field_option("--limit", "data_schemas.config:RefreshConfig.limit")]
-Variants = Annotated[float | None, make_field_option("--variants", "data_schemas.config:RefreshConfig.variants")]
-Seed = Annotated[int | None, typer.Option("--seed", help="Seed of every random choice.")]
+Variants = Annotated[
+    float | None,
+    make_field_option("--variants", "data_schemas.config:RefreshConfig.variants", "With --profile gpu: 1.9."),
+]
+Seed = Annotated[int | None, make_field_option("--seed", "data_schemas.config:RefreshConfig.seed")]
 Workers = Annotated[int | None, make_field_option("--workers", "data_schemas.config:RefreshConfig.workers")]
 OnExecutor = Annotated[
     str | None, make_field_option("--executor", "data_schemas.config:RefreshConfig.executor", "See docs/clusters.md.")
@@ -83,7 +86,9 @@ LlmModel = Annotated[
     typer.Option("--llm-model", help="Name of the chat model at that URL; without a URL, path to a GGUF file."),
 ]
 OracleVersion = Annotated[str | None, make_field_option("--oracle-version", "data_schemas.config:OracleConfig.version")]
-Simulator = Annotated[str | None, make_field_option("--simulator", "data_schemas.config:OracleConfig.simulator")]
+Simulator = Annotated[
+    Literal["llm", "random"] | None, make_field_option("--simulator", "data_schemas.config:OracleConfig.simulator")
+]
 EvaluationSets = Annotated[
     list[str],
     typer.Option(
@@ -104,9 +109,11 @@ def refresh(
     lexicon: Lexicon = None,
     out: Annotated[
         str | None,
-        typer.Option(
+        make_field_option(
             "--out",
-            help="Folder of the dataset, s3://BUCKET/PREFIX or gs://BUCKET/PREFIX (hardly tested): docs/stores.md.",
+            "data_schemas.config:RefreshConfig.out",
+            "It can be s3://BUCKET/PREFIX or gs://BUCKET/PREFIX (support for gs:// is hardly tested; see "
+            "docs/stores.md).",
         ),
     ] = None,
     profile: ProfileName = "embedded",
@@ -224,6 +231,7 @@ def preview(
     seed: Seed = None,
     llm_url: LlmUrl = None,
     llm_model: LlmModel = None,
+    llm_provider: LlmProvider = None,
     settings: Settings = [],  # noqa: B006
     n_dialogues: Annotated[int, typer.Option("--n", min=1, max=20, help="Number of dialogues to make.")] = 3,
     as_json: AsJson = False,
@@ -245,7 +253,7 @@ def preview(
         )
 
         sources = parse_sources(source, column_map, licence, options=source_option) or None
-        chat = make_chat_settings("chat", llm_url, llm_model, None)
+        chat = make_chat_settings("chat", llm_url, llm_model, llm_provider)
         typed = {"out": out, "seed": seed, **chat, "sources": sources, **parse_settings(settings)}
         built = default_to_samples(build_config(profile, config, typed))
         made = make(built, n_dialogues)

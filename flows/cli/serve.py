@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -28,13 +28,14 @@ ServeSettings = Annotated[
 ]
 Device = Annotated[str | None, make_field_option("--device", "data_schemas.config.serving:ServeConfig.device")]
 Voice = Annotated[
-    str | None,
+    Literal["decoded", "synthesised"] | None,
     make_field_option("--voice", "data_schemas.config.serving:ServeConfig.voice"),
 ]
 SystemPrompt = Annotated[
     str | None, typer.Option("--prompt", help="System prompt of the chat model: the name of a prompt, or a YAML file.")
 ]
 
+Mode = Literal["tandem", "direct", "cascade"]
 MODES = (
     "tandem (front-end with chat model), direct (front-end alone) or cascade (chat model's answers by text-to-speech)"
 )
@@ -48,19 +49,15 @@ def serve(
             help="Folder of a checkpoint, or owner/name on the Hub. Default: that in --config, else the included nano."
         ),
     ] = None,
-    host: Annotated[
-        str | None, make_field_option("--host", "data_schemas.config.serving:ServeConfig.host", "Default: {default}.")
-    ] = None,
-    port: Annotated[
-        int | None, make_field_option("--port", "data_schemas.config.serving:ServeConfig.port", "Default: {default}.")
-    ] = None,
+    host: Annotated[str | None, make_field_option("--host", "data_schemas.config.serving:ServeConfig.host")] = None,
+    port: Annotated[int | None, make_field_option("--port", "data_schemas.config.serving:ServeConfig.port")] = None,
     llm_url: LlmUrl = None,
     llm_model: LlmModel = None,
     llm_provider: LlmProvider = None,
     prompt: SystemPrompt = None,
     voice: Voice = None,
     mode: Annotated[
-        str | None,
+        Mode | None,
         typer.Option("--mode", help=f"Initial mode of a session: {MODES}. Default: tandem."),
     ] = None,
     processes: Annotated[
@@ -68,7 +65,7 @@ def serve(
         make_field_option(
             "--processes",
             "data_schemas.config.serving:ServeConfig.processes",
-            "Default: {default}; see docs/serving_many.md.",
+            "See docs/serving_many.md.",
         ),
     ] = None,
     max_sessions: Annotated[

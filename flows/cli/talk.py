@@ -12,6 +12,7 @@ import typer
 from flows.cli.refresh import LlmModel, LlmProvider, LlmUrl
 from flows.cli.serve import (
     MODES,
+    Mode,
     ServeFile,
     ServeSettings,
     Voice,
@@ -82,7 +83,7 @@ def talk(
         ),
     ] = None,
     mode: Annotated[
-        str | None,
+        Mode | None,
         typer.Option("--mode", help=f"Mode of the session: {MODES}. Default: the server's."),
     ] = None,
     back_end: Annotated[

@@ -25,8 +25,7 @@ Dataset = Annotated[
     list[str],
     typer.Argument(
         help="Folders of datasets (or hf://datasets/owner/name on the Hub), or folders of token rows. FOLDER=WEIGHT "
-        "sets "
-        "the sampling weight of one; for datasets, FOLDER@VERSION=WEIGHT also chooses the version of its oracles."
+        "sets the sampling weight of one; for datasets, FOLDER@VERSION=WEIGHT also chooses the version of its oracles."
     ),
 ]
 Stage = Annotated[
@@ -77,7 +76,7 @@ Vocabulary = Annotated[
     make_field_option(
         "--vocabulary",
         "data_schemas.config.front_end:FrontEndConfig.vocabulary",
-        "Default: {default}. Only with datasets.",
+        "Only with datasets.",
     ),
 ]
 CodecName = Annotated[
@@ -93,7 +92,7 @@ CheckpointsFolder = Annotated[
     make_field_option(
         "--checkpoints",
         "data_schemas.config.front_end:FrontEndConfig.checkpoints",
-        "Default: {default}. Only with datasets.",
+        "Only with datasets.",
     ),
 ]
 Voice = Annotated[
@@ -101,7 +100,7 @@ Voice = Annotated[
     make_field_option(
         "--voice",
         "data_schemas.config.front_end:FrontEndConfig.voice",
-        "Default: {default}. Only with datasets.",
+        "Only with datasets.",
     ),
 ]
 EvaluateItems = Annotated[
@@ -109,7 +108,7 @@ EvaluateItems = Annotated[
     make_field_option(
         "--evaluate",
         "data_schemas.config.front_end:FrontEndConfig.evaluate_items",
-        "Default: {default}. Only with datasets.",
+        "Only with datasets.",
     ),
 ]
 Listen = Annotated[
@@ -189,7 +188,7 @@ def train(
         named = {"optim.learning_rate": learning_rate, "lora.rank": lora_rank}
         other = {name: value for name, value in named.items() if value is not None} | parse_settings(settings)
         if _are_datasets(dataset):
-            _check_options_for_datasets(stage, config)
+            _check_options_for_datasets(dataset, stage, config)
             told = {"datasets": dataset, "preset": preset, **group_settings(other)}
             own = {"codec_options": parse_settings(codec_option, "--codec-option") or None}
             _train_datasets({**both, **of_datasets, **own, **told}, as_json)
@@ -273,7 +272,7 @@ def _are_datasets(folders: list[str]) -> bool:
     return True in found
 
 
-def _check_options_for_datasets(stage: str | None, file: Path | None) -> None:
+def _check_options_for_datasets(datasets: list[str], stage: str | None, file: Path | None) -> None:
     """Checks that nothing is given that is possible with token rows only.
 
     Raises:
@@ -286,11 +285,12 @@ def _check_options_for_datasets(stage: str | None, file: Path | None) -> None:
             "Several processes (torchrun) can train on token rows only, not on datasets.",
             "Encode the datasets with `kame encode`, and give its folder to `torchrun … kame train`.",
         )
+    named = f"datasets ({', '.join(datasets)})"
     if stage is not None:
         remedy = f"With datasets, all stages are trained; to skip one, add --set {stage}.max_steps=0."
-        raise ConfigError(f"--stage {stage} needs token rows.", remedy)
+        raise ConfigError(f"--stage {stage} cannot be used with {named}.", remedy)
     if file is not None:
-        raise ConfigError("--config needs token rows.", "With datasets, give each setting as --set name=value.")
+        raise ConfigError(f"--config cannot be used with {named}.", "Give each setting as --set name=value.")
 
 
 def _check_options_for_rows(typed: Mapping[str, Any]) -> None:

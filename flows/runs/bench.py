@@ -186,7 +186,10 @@ def measure_dataset(config: RefreshConfig, n_dialogues: int, meter: UsageMeter, 
             batch = [(each,) for each in bench.dialogues]
             bench.oracles = _measure_chat(bench, ORACLE, batch, f"{folder}/answers.sqlite")
             if not any(each.stage == ORACLE for each in bench.chat):
-                raise BackendError("The chat model returned no answer with a token count.", "See its log.")
+                raise BackendError(
+                    "The chat model returned no answer with a token count.",
+                    "See the output of its server; every answer must contain `usage`.",
+                )
         tell("publishing")
         _measure_sizes(bench, made["speech"], Path(folder), memory.own_bytes + memory.others_bytes)
     _complete_shapes(bench, scripted, made["speech"])

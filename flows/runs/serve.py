@@ -136,4 +136,4 @@ async def _wait_until_started(web: WebServer, task: "asyncio.Task[None]") -> Non
     if task.done():
         started.cancel()
         task.result()
-        raise BackendError("The web server ended during its start.")
+        raise BackendError("The web server ended during its start.", "The messages before this one say why.")

@@ -356,7 +356,8 @@ def _get_stage_settings(config: FrontEndConfig, stage: str) -> dict[str, Any]:
     by_stage: dict[str, dict[str, Any]] = {each.name: {} for each in plan}
     for name, value in config.settings.items():
         first, _, rest = name.partition(".")
-        for each in by_stage if name.startswith(_OF_ALL_STAGES) else [first if first in by_stage else plan[-1].name]:
+        named = [first] if first in by_stage else [plan[-1].name]
+        for each in by_stage if name.startswith(_OF_ALL_STAGES) else named:
             by_stage[each][rest if first in by_stage else name] = value
     return by_stage[stage]
 

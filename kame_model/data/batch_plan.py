@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Literal, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +24,8 @@ from kame_model.frames.batch import round_length
 from kame_model.frames.sequence import MAX_COLUMNS, cut_chunks
 
 Speaker = Literal["a", "b"]
+_SPEAKERS: Final[dict[str, tuple[Speaker, ...]]] = {"a": ("a",), "b": ("b",), "both": ("a", "b")}
+"""The speakers to learn, by the setting `learn`."""
 RowKind = Literal["dialogues", "speech"]
 
 HEADROOM = 1.25
@@ -144,7 +146,7 @@ def make_units(
         max_columns: maximum number of columns of a chunk.
     """
     is_speech = kind == "speech"
-    speakers: tuple[Speaker, ...] = ("a",) if learn == "a" or is_speech else ("b",) if learn == "b" else ("a", "b")
+    speakers = _SPEAKERS["a" if is_speech else learn]
     units: list[Unit] = []
     lengths, spares, counts = [], [], []
     in_split = (np.asarray(dataset.splits) == split) & (dataset.is_speech == is_speech)

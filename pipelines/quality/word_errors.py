@@ -4,7 +4,7 @@ This is the one implementation, for the quality gate and for `benchmarks/wer.py`
 sounds is not an error: capitals, punctuation and hyphens; digits (read out as the script stage does) and other readings
 of one number; words written apart or together ("U S", "per cent"); words that eSpeak NG pronounces alike ("colour",
 "color"; "four", "for"); the respelling by which a voice was given a name ("Gerta" for Goethe). Everything else counts,
-so a rate contains the errors of both the voice and the recogniser.
+so a word error rate (WER) contains the errors of both the voice and the recogniser.
 
 In addition it finds what the gate needs: which words were heard, allowing for a recogniser's spelling of names and rare
 words, and whether every negation was heard.

@@ -65,7 +65,8 @@ def read_session_texts(store: Store) -> Iterator[tuple[str, SessionText | StoreE
         try:
             (text,) = from_table(store.read_table(path, list(SessionText.__annotations__)), SessionText)
             if path != make_session_path(text.session_id):
-                raise StoreError(f"{store.at(path)} holds the session {text.session_id}.", "Give it its name back.")
+                what = f"{store.at(path)} contains the session {text.session_id} but is not named after it."
+                raise StoreError(what, f"Rename it to {make_session_path(text.session_id)}.")
             yield path, text
         except StoreError as error:
             yield path, error

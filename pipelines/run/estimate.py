@@ -242,7 +242,7 @@ def _find_or_assume_oracle_rate(book: RateBook, model: str, prompt: str) -> tupl
         return found
     other = book.find(lambda rates: rates.chat, lambda row: row.stage == ORACLE)
     if other is None:
-        raise ConfigError("No rates tell of any chat model.", "Measure some: kame bench")
+        raise ConfigError("No rates of a chat model have been measured.", "Run: kame bench")
     size = book.find(lambda rates: rates.prompts, lambda row: row.prompt == prompt)
     tokens_in = other[0].tokens_in if size is None else size[0].tokens_in
     assumed = _Assumed(

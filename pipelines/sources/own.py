@@ -51,8 +51,8 @@ def make_spec(config: SourceConfig, options: OwnOptions) -> SourceSpec:
             something unknown.
     """
     if unknown := sorted(set(config.columns) - set(FIELDS)):
-        names = f"{', '.join(unknown)}, which {'is no field' if len(unknown) == 1 else 'are no fields'}"
-        raise ConfigError(f"--map of {config.name!r} names {names}.", f"Fields are {', '.join(FIELDS)}.")
+        what = f"the unknown field{'s' if len(unknown) > 1 else ''} {', '.join(unknown)}"
+        raise ConfigError(f"--map for {config.name!r} has {what}.", f"Fields are {', '.join(FIELDS)}.")
     lacks = [] if config.path is not None or options.hub_id else ["no file"]
     if missing := [name for name in FIELDS[:2] if name not in config.columns]:
         lacks.append(f"missing in its map: {', '.join(missing)}")

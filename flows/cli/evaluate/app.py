@@ -7,8 +7,14 @@ app = CommandApp(
     help="Evaluate a front-end: recall of its oracle, right answers, delay, and turn-taking.",
     no_args_is_help=True,
 )
-app.command("recall")(recall.recall)
-app.command("questions")(questions.questions)
+app.command("recall", epilog="Example:\nkame evaluate recall checkpoints/nano-nano-5000 runs/nano/tokens/0-gsm8k")(
+    recall.recall
+)
+app.command(
+    "questions",
+    epilog="Example, in a clone:\nkame evaluate questions examples/checkpoints/nano \\\n"
+    "  --path examples/questions/easy.jsonl --n 3 --modes tandem",
+)(questions.questions)
 app.command("mt-bench")(mt_bench.mt_bench)
 app.command("duplex")(duplex.duplex)
 app.command("compare")(compare.compare)

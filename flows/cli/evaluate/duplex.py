@@ -19,7 +19,9 @@ def duplex(
     path: Annotated[
         str,
         typer.Option(
-            "--path", help="Folder of Full-Duplex-Bench's data (version 1), or of a dataset of `kame refresh`."
+            "--path",
+            help="Folder of Full-Duplex-Bench's data (version 1, from github.com/DanielLin94144/Full-Duplex-Bench), or "
+            "of a dataset of `kame refresh`.",
         ),
     ],
     tasks: Annotated[

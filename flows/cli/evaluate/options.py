@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from flows.cli.field_help import make_field_option
 from flows.cli.refresh import LlmModel, LlmProvider, LlmUrl
 from flows.cli.serve import MODES, Device, ServeFile, SystemPrompt
 from flows.cli.terminal import AsJson, print_json, report_errors
@@ -89,7 +90,10 @@ def _evaluate(
     ] = None,
     out: Annotated[str, typer.Option("--out", help="Folder of the report; finished calls in it are reused.")],
     modes: Annotated[
-        str | None, typer.Option("--modes", help=f"Modes to evaluate, separated by commas: {MODES}.")
+        str | None,
+        typer.Option(
+            "--modes", help=f"Modes to evaluate, separated by commas: {MODES}. Default: all; for duplex, tandem."
+        ),
     ] = None,
     delay_s: Annotated[
         list[float],
@@ -99,7 +103,9 @@ def _evaluate(
             help="Simulated delay of the chat model in seconds, instead of the measured one. Can be repeated.",
         ),
     ] = [],  # noqa: B006
-    seed: Annotated[int | None, typer.Option("--seed", min=0, help="Seed of the sampling.")] = None,
+    seed: Annotated[
+        int | None, make_field_option("--seed", "data_schemas.config.calls:CallsConfig.seed", min=0)
+    ] = None,
     llm_url: LlmUrl = None,
     llm_model: LlmModel = None,
     llm_provider: LlmProvider = None,

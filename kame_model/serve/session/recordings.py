@@ -137,7 +137,10 @@ class _SoundFile:
             yield
         except (OSError, soundfile.LibsndfileError) as error:
             why = str(error).rstrip(".")
-            raise StoreError(f"Cannot record into {self._path.parent}: {why}.", "Check its disk.") from error
+            raise StoreError(
+                f"Cannot record into {self._path.parent}: {why}.",
+                "Check that its disk has free space and that the server's user may write there.",
+            ) from error
 
 
 class Recording:

@@ -1,4 +1,4 @@
-"""Access control: token authentication, page origins, host names, callers' addresses, consent, and denied access."""
+"""Access control: access tokens, page origins, host names, callers' addresses, consent, and denied access."""
 
 import hashlib
 import hmac
@@ -23,9 +23,9 @@ REALTIME_PROTOCOL = "realtime"
 KEY_PROTOCOL = "openai-insecure-api-key."
 """Prefix of the API key among the subprotocols, which OpenAI's browser clients use as a page cannot set headers."""
 WRONG_AT_ONCE, WRONG_EVERY_S = 10, 5.0
-"""Wrong tokens that one address may show at once, and the seconds until it may show another one."""
+"""Wrong access tokens that one address may show at once, and the seconds until it may show another one."""
 MAX_TOKENS = 2
-"""Different tokens that one request may show: one in a header or subprotocol, and one in the query."""
+"""Different access tokens that one request may show: one in a header or subprotocol, and one in the query."""
 _RETRY_AFTER_S = 5
 _IpAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
 _STATUS = {"too_many_sessions": 429, "too_many_starts": 429}
@@ -67,7 +67,7 @@ class Denied(Exception):
 
 
 class AccessControl:
-    """Decides by token, origin, host name and address who may connect.
+    """Decides by access token, origin, host name and address who may connect.
 
     Args:
         care: the rules.
@@ -107,11 +107,11 @@ class AccessControl:
 
     @property
     def needs_token(self) -> bool:
-        """Whether callers need a token."""
+        """Whether callers need an access token."""
         return self._token is not None
 
     def check(self, connection: HTTPConnection) -> None:
-        """Checks the host name, the page's origin and the token of a connection; wrong tokens count for its address.
+        """Checks host name, page's origin and access token of a connection; wrong tokens count for its address.
 
         Raises:
             Denied: 421 for a host name that is not this server's, 403 for a page of another origin, 401 without a valid
@@ -218,7 +218,7 @@ def make_consent_word(notice: str) -> str:
 
 
 def _read_token(environ: Mapping[str, str], name: str, otherwise: str) -> bytes | None:
-    """Returns the token in an environment variable, without spaces around it, or None if the variable is unset.
+    """Returns the access token in an environment variable, without spaces around it, or None if the variable is unset.
 
     Args:
         otherwise: what the server does without the token, for the error message.
@@ -238,7 +238,7 @@ def choose_protocol(connection: HTTPConnection) -> str | None:
 
 
 def _find_tokens(connection: HTTPConnection) -> list[bytes]:
-    """Returns the different tokens in a connection's Authorization header, query and subprotocols."""
+    """Returns the different access tokens in a connection's Authorization header, query and subprotocols."""
     kind, _, value = connection.headers.get("authorization", "").partition(" ")
     shown = [value.strip()] if kind.lower() == "bearer" else []
     shown += connection.query_params.getlist("token")

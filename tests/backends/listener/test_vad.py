@@ -88,7 +88,7 @@ def test_a_missing_model_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(vad, "find_spec", lambda name: None)
     vad._load_session.cache_clear()
     try:
-        with pytest.raises(BackendError, match=r"no model of silero-vad here\. Type: make install"):
+        with pytest.raises(BackendError, match=r"no model of silero-vad here\. Install kame-pipeline\[serve\]"):
             TurnDetector(0.5, TURN_END_S)
     finally:
         vad._load_session.cache_clear()

@@ -59,7 +59,8 @@ def test_an_environment_is_made_once(tiny: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "told"), [("kokoro", "runs in the main environment. Run: make install"), ("espresso", "Choose one of: ")]
+    ("name", "told"),
+    [("kokoro", "runs in the main environment. Install kame-pipeline[all]"), ("espresso", "Choose one of: ")],
 )
 def test_names_that_have_no_environment_are_told(name: str, told: str) -> None:
     asked = kame("install", name)

@@ -1,7 +1,8 @@
-"""Every command line of the README and of docs/ names a command and options that exist."""
+"""Every command line of the README, of docs/ and of the examples in `--help` names a command and options that exist."""
 
 import re
 import shlex
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -41,6 +42,20 @@ def check(line: str) -> str | None:
     known = {name for each in command.params for name in (*each.opts, *each.secondary_opts)} | {"--help"}
     unknown = [word for word in words if word.startswith("--") and word.partition("=")[0] not in known]
     return f"no option {unknown}" if unknown else None
+
+
+def find_examples(command: object) -> Iterator[str]:
+    """Command lines of the examples in the help of a command and of those below it."""
+    found = LINE.findall(getattr(command, "epilog", None) or "")
+    yield from (line.replace("\\\n", " ") for line in found)
+    for each in getattr(command, "commands", {}).values():
+        yield from find_examples(each)
+
+
+def test_examples_in_the_help_exist() -> None:
+    examples = [*find_examples(COMMAND)]
+    assert len(examples) >= 8
+    assert [fault for line in examples if (fault := check(line))] == []
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))

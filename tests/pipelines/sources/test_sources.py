@@ -164,7 +164,7 @@ def test_a_licence_that_is_given_goes_before_the_sources_own_and_none_is_said_to
     [
         ({}, "there", "missing in its map: question, answer"),
         ({"question": "q"}, "there", "missing in its map: answer.*--map mine:question=COLUMN"),
-        ({"question": "q", "answer": "a", "colour": "c"}, "there", "names colour, which is no field. Fields are"),
+        ({"question": "q", "answer": "a", "colour": "c"}, "there", "has the unknown field colour. Fields are"),
         ({"question": "q", "answer": "a"}, None, "no file"),
     ],
 )
