@@ -1,8 +1,7 @@
-"""Load tests of the server: cost of a frame, delay of answers, soak tests, switches of the chat model, attacks.
+"""Load tests of the server: cost of a frame, soak tests, switches of the chat model, attacks.
 
     python -m benchmarks.serve frames [CHECKPOINT] [--sessions 1 2 3 4 6 8] [--seconds 20] [--json FILE]
     python -m benchmarks.serve frames --device cuda --no-cuda-graphs
-    python -m benchmarks.serve delays CHECKPOINT TOKENS_OR_DATASET [--n 30] [--rows FILE] [--json FILE]
     python -m benchmarks.serve soak [--n 200] [--at-once 4] [--json FILE]
     python -m benchmarks.serve soak --real [CHECKPOINT] [--minutes 10] [--at-once 2] [--json FILE]
     python -m benchmarks.serve swap [CHECKPOINT] [--swaps 6] [--json FILE]
@@ -22,9 +21,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from benchmarks import serve_attack, serve_delays, serve_frames
+from benchmarks import serve_attack, serve_frames
 from benchmarks.serve_checkpoint import make_random_checkpoint
-from benchmarks.serve_questions import draw_questions
 from benchmarks.serve_soak_real import run_real_soak
 from benchmarks.serve_swap import run_swaps
 from data_schemas.presets import PRESETS
@@ -45,24 +43,6 @@ def run_frames(options: argparse.Namespace) -> bool:
     if len(times) < len(options.sessions):
         _print_line(f"Not measured, because the GPU has too little memory: {options.sessions[len(times) :]} sessions")
     return bool(times)
-
-
-def run_delays(options: argparse.Namespace) -> bool:
-    """Measures the delay of answers in each mode; returns False if there is no question."""
-    asked = draw_questions(options.dataset, options.checkpoint, options.splits, options.n, options.seed)
-    if not asked:
-        print(f"{options.dataset} has no question in {', '.join(options.splits)} that can be asked.", file=sys.stderr)
-        return False
-    known = serve_delays.WaitsFile(options.rows)
-    least_s, most_s = serve_delays.estimate_duration_s(known.list_missing(asked), options.most_wait_s)
-    _print_line(f"{len(known.waits)} waits are known; the rest takes {least_s / 60:.0f} to {most_s / 60:.0f} minutes")
-    waits = serve_delays.measure_delays(
-        options.checkpoint, asked, options.most_wait_s, options.settings, known, _print_line
-    )
-    rows = serve_delays.summarise(waits)
-    print(serve_delays.format_table(rows))
-    _write_json(options.json, {"modes": rows, "waits": serve_delays.to_json(waits)})
-    return True
 
 
 def run_soak(options: argparse.Namespace) -> bool:
@@ -155,16 +135,6 @@ def _make_parser() -> argparse.ArgumentParser:
     each.add_argument(
         "--cuda-graphs", action=argparse.BooleanOptionalAction, default=True, help="use CUDA graphs; no effect on a CPU"
     )
-    each = add_command("delays", run_delays)
-    each.add_argument("checkpoint")
-    each.add_argument("dataset", help="folder of a dataset or of token rows")
-    each.add_argument("--n", type=int, default=30, help="number of dialogues")
-    each.add_argument("--splits", nargs="+", default=["validation", "test"])
-    each.add_argument("--seed", type=int, default=0, help="seed of the choice of dialogues")
-    each.add_argument(
-        "--rows", type=Path, help="file to which each delay is appended; those in it are not measured again"
-    )
-    each.add_argument("--most-wait-s", type=float, default=30.0, help="maximum wait for an answer, in seconds")
     each = add_command("soak", run_soak)
     each.add_argument("checkpoint", nargs="?")
     each.add_argument("--n", type=int, default=200, help="number of callers on the simulated clock")

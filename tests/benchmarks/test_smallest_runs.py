@@ -40,7 +40,6 @@ def test_training_runs_killed_at_random_moments_end_with_the_same_losses_and_wei
         ("corpus", ["--dialogues", "20", "40", "--loop", "16"]),
         ("encode", ["--n", "4"]),
         ("batch_shapes", ["--frames", "512", "--seconds", "0"]),
-        ("durability", ["--parts", "5", "--rounds", "1"]),
         ("dashboard", ["--dialogues", "300", "--rounds", "1", "--limit-s", "inf"]),
         ("speech", ["--only", "speed", "--dialogues", "1"]),
     ],
