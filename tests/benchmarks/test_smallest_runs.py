@@ -19,13 +19,10 @@ pytestmark = pytest.mark.slow
 
 
 def test_runs_killed_at_20_moments_and_run_again_give_the_same_bytes_and_leave_no_process() -> None:
-    table = run_benchmark("kill", "--n", "20").partition("runs killed and run again")[2]
-    kinds = re.search(r"^step +(.*)$", table, re.MULTILINE)
-    assert kinds is not None
-    assert kinds[1].split() == ["time", "operation", "command"]
-    n_kills = {line.split("  ")[0]: list(map(int, line.split()[-3:])) for line in table.splitlines()[2:] if line}
-    assert [sum(column) for column in zip(*n_kills.values(), strict=True)] == [8, 8, 4]
-    reached = {step for step, counts in n_kills.items() if any(counts)}
+    told = json.loads(run_benchmark("kill", "--n", "20", "--json"))
+    n_killed = {kind: sum(each[kind] for each in told["steps"].values()) for kind in ("operation", "command")}
+    assert (told["same_bytes"], n_killed) == (20, {"operation": 16, "command": 4})
+    reached = {step for step, counts in told["steps"].items() if any(counts.values())}
     assert reached >= {"plan", "script", "speech", "mixing", "oracle"}
     assert reached & {"shards", "rejects", "card", "manifest", "run record"}
 
@@ -53,8 +50,8 @@ def test_a_benchmark_measures(module: str, arguments: Sequence[str]) -> None:
 @pytest.mark.parametrize(
     ("arguments", "printed"),
     [
-        (["timing", "--n", "1", "--truth", "espeak"], r"plain .*\d"),
-        (["listen"], r"\d"),
+        (["timing", "--n", "1", "--truth", "espeak"], r"\| plain \| clean \| \d"),
+        (["listen"], r"lag_p50_s: \d"),
         (["serve", "frames", "--sessions", "1", "--seconds", "1", "--rounds", "1"], "The most sessions in real time"),
     ],
     ids=["timing", "listen", "serve frames"],
