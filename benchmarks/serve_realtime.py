@@ -1,7 +1,6 @@
 """A caller of `/v1/realtime` over the network, who requests every frame and records when each came."""
 
 import asyncio
-import base64
 import json
 from collections.abc import AsyncIterator
 from contextlib import suppress
@@ -12,8 +11,8 @@ from websockets.exceptions import ConnectionClosed
 
 from backends.engine import Samples
 from data_schemas.errors import BackendError
-from kame_model.serve.web.realtime_events import encode_pcm16
 from tests.support.arrivals import RealtimeSide
+from tests.support.realtime_protocol import append
 
 _OWED_S = 3.0
 _OPEN_S = 60.0
@@ -22,10 +21,6 @@ _OPEN_S = 60.0
 class RealtimeCall:
     """A call, as an asynchronous context manager.
 
-    Args:
-        url: URL of the server, http://…
-        query: query of the URL, without its question mark.
-
     Attributes:
         side: received events.
         n_sent: number of frames sent.
@@ -33,6 +28,7 @@ class RealtimeCall:
 
     Raises:
         websockets.exceptions.InvalidStatus: it was refused.
+        BackendError: a message was not of the protocol; raised at the end of the block.
     """
 
     def __init__(self, url: str, query: str = "") -> None:
@@ -53,27 +49,19 @@ class RealtimeCall:
 
     async def __aexit__(self, *_: object) -> None:
         self._hearing.cancel()
-        await asyncio.gather(self._hearing, return_exceptions=True)
         await self._socket.close()
+        with suppress(asyncio.CancelledError):
+            await self._hearing
 
     async def send(self, message: dict[str, Any]) -> None:
-        """Sends a message of the protocol.
-
-        Raises:
-            ConnectionClosed: the server has ended the call.
-        """
+        """Sends a message of the protocol; raises `ConnectionClosed` if the server has ended the call."""
         await self._socket.send(json.dumps(message))
-
-    async def change(self, **changes: object) -> None:
-        """Changes settings of the conversation, given by name: mode, back-end or prompt."""
-        await self.send({"type": "session.update", "kame": changes})
 
     async def say(self, frames: AsyncIterator[Samples]) -> None:
         """Sends frames as they come, until there are no more or the server has ended the call (`ended`)."""
         try:
             async for frame in frames:
-                sound = base64.b64encode(encode_pcm16(frame)).decode()
-                await self.send({"type": "input_audio_buffer.append", "audio": sound})
+                await self.send(append(frame))
                 self.n_sent += 1
         except ConnectionClosed as error:
             self.ended = self.ended or f"connection lost: {error}"
@@ -91,16 +79,8 @@ class RealtimeCall:
         """Number of frames that came, plus those that passed while the caller requested more."""
         return sum(map(len, self.side.responses)) + self.side.n_unasked
 
-    def select_events(self, kind: str) -> list[dict[str, Any]]:
-        """Returns the received events of one kind, with their time `at_s`."""
-        return [event for event in self.side.events if event["kind"] == kind]
-
     async def _hear(self) -> None:
-        """Records the server's messages until the connection ends, and requests each next response.
-
-        Raises:
-            BackendError: a message is not of the protocol; the task ends, and leaving the call discards the error.
-        """
+        """Records the server's messages until the connection ends, and requests each next response."""
         try:
             async for text in self._socket:
                 message = json.loads(text)
@@ -110,11 +90,5 @@ class RealtimeCall:
                     await self.send({"type": "response.create"})
         except ConnectionClosed as error:
             self.ended = self.ended or f"connection lost: {error}"
-        except KeyError as error:
-            raise BackendError(f"{self._address} sends what is not of the protocol: {error}.") from error
-
-
-def collect_texts(events: list[dict[str, Any]]) -> dict[str, str]:
-    """Returns the text of a caller's events, joined to one string for each kind: heard, oracle, said."""
-    pieces = {kind: [e["data"]["text"] for e in events if e["kind"] == kind] for kind in ("heard", "oracle", "said")}
-    return {kind: ("" if kind == "said" else " ").join(texts) for kind, texts in pieces.items()}
+        except (LookupError, ValueError) as error:
+            raise BackendError(f"{self._address} sends what is not of the protocol: {error!r}.") from error

@@ -53,7 +53,7 @@ def test_a_benchmark_measures(module: str, arguments: Sequence[str]) -> None:
     [
         (["timing", "--n", "1", "--truth", "espeak"], r"\| plain \| clean \| \d"),
         (["listen"], r"lag_p50_s: \d"),
-        (["serve", "frames", "--sessions", "1", "--seconds", "1", "--rounds", "1"], "The most sessions in real time"),
+        (["serve", "frames", "--sessions", "1", "--seconds", "1", "--rounds", "1"], "largest_in_real_time: [01]"),
     ],
     ids=["timing", "listen", "serve frames"],
 )
@@ -74,15 +74,16 @@ def test_a_training_step_is_measured_and_told_with_its_hardware() -> None:
     assert told["ratio"] > 0
 
 
-def test_callers_of_a_simulated_soak_leave_nothing() -> None:
-    assert json.loads(run_benchmark("serve", "soak", "--n", "8"))["broken"] == []
+def test_callers_of_a_simulated_soak_leave_nothing(tmp_path: Path) -> None:
+    run_benchmark("serve", "soak", "--n", "8", "--json", tmp_path / "figures.json")
+    assert json.loads((tmp_path / "figures.json").read_text())["broken"] == []
 
 
-def test_a_chat_model_is_swapped_in_the_middle_of_a_talk() -> None:
-    report = json.loads(
-        run_benchmark("serve", "swap", "--swaps", "2", codes=(0, 1))
-    )  # 1: frames were late on a busy machine
-    assert [each["changed_s"] is not None and not each["n_elsewhere"] for each in report["swaps"]] == [True, True]
+def test_a_chat_model_is_swapped_in_the_middle_of_a_talk(tmp_path: Path) -> None:
+    typed = ("serve", "swap", "--swaps", "2", "--json", tmp_path / "figures.json")
+    run_benchmark(*typed, codes=(0, 1))  # 1: frames were late on a busy machine
+    swaps = json.loads((tmp_path / "figures.json").read_text())["swaps"]
+    assert [each["changed_s"] is not None and not each["n_elsewhere"] for each in swaps] == [True, True]
 
 
 def test_an_attack_is_told_with_what_it_cost_the_others(tmp_path: Path) -> None:
