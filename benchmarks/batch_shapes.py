@@ -3,25 +3,27 @@
     python -m benchmarks.batch_shapes [--frames 4000 1024] [--seconds 20] [--json]
 
 The model is `nano` with random weights, the steps are forward, backward and AdamW in bf16 on random tokens, and the
-lengths of the batches are drawn between 80 and 400 frames. oneDNN compiles each matrix product of a new shape and keeps
-a limited number of them, so the comparison also has a cache of 4 instead of the default of 1,024. Every combination is
-a process of its own, and all take turns twice, of which the faster counts.
+lengths of the batches are drawn between 80 and 400 frames; padding does not count as frames. oneDNN compiles each
+matrix product of a new shape and keeps a limited number of them, so the comparison also has a cache of 4 instead of the
+default of 1,024. Every combination is a process of its own with one thread, and all take turns twice, of which the
+faster counts.
 """
 
-import argparse
-import json
 import os
 import random
-import subprocess
-import sys
+import statistics
 import time
 from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
 from itertools import product
+from multiprocessing import get_context
 from typing import Any, Final
+from unittest import mock
 
 import torch
 
 from backends.codec.codec2 import TEXT_LEAD
+from benchmarks.command import make_parser, print_figures
 from data_schemas.code_layout import CodeLayout
 from data_schemas.config.training import LENGTH_MULTIPLE
 from data_schemas.presets import PRESETS
@@ -36,11 +38,9 @@ _TEXT_CARD, _CARD, _N_CODEBOOKS = 1_500, 512, 6
 def measure_speed(n_frames: int, multiple: int, seconds: float) -> float:
     """Runs training steps for a while, and returns their median frames per second, without the first three steps.
 
-    PyTorch has one thread and seed 0 from then on.
-
     Args:
         n_frames: approximate number of frames of a step.
-        multiple: lengths are rounded up to a multiple of it; their padding does not count as frames.
+        multiple: lengths are rounded up to a multiple of it.
         seconds: duration of the measurement; at least eight steps are made.
     """
     torch.set_num_threads(1)
@@ -65,19 +65,11 @@ def measure_speed(n_frames: int, multiple: int, seconds: float) -> float:
         optimiser.step()
         optimiser.zero_grad(set_to_none=True)
         speeds.append(n_rows * length / (time.perf_counter() - started_s))
-    counted = sorted(speeds[3:])
-    return counted[len(counted) // 2]
+    return statistics.median_high(speeds[3:])
 
 
 def compare(n_frames: Sequence[int], seconds: float) -> list[dict[str, Any]]:
-    """Measures each combination of frames, multiple and cache twice, each time in a process of its own.
-
-    Returns a row for each combination; its `frames_per_s` is the better of the two.
-
-    Args:
-        n_frames: numbers of frames of a step.
-        seconds: duration of one measurement.
-    """
+    """Measures each combination of frames, multiple and cache twice; returns a row for each with the better speed."""
     combinations = list(product(n_frames, (1, LENGTH_MULTIPLE), (4, 1_024)))
     runs = [[_measure_in_process(*each, seconds) for each in combinations] for _ in range(2)]
     return [
@@ -88,32 +80,18 @@ def compare(n_frames: Sequence[int], seconds: float) -> list[dict[str, Any]]:
 
 def _measure_in_process(n_frames: int, multiple: int, cache: int, seconds: float) -> float:
     """Returns the result of `measure_speed` in another process, because oneDNN reads its cache size only once."""
-    alone = [sys.executable, "-m", "benchmarks.batch_shapes", "--alone", str(n_frames), str(multiple), str(seconds)]
-    environment = {**os.environ, _CACHE: str(cache), "OMP_NUM_THREADS": "1"}
-    ran = subprocess.run(alone, env=environment, check=True, stdout=subprocess.PIPE)  # noqa: S603
-    return float(ran.stdout)
+    variables = {_CACHE: str(cache), "OMP_NUM_THREADS": "1"}
+    with mock.patch.dict(os.environ, variables), ProcessPoolExecutor(1, get_context("spawn")) as process:
+        return process.submit(measure_speed, n_frames, multiple, seconds).result()
 
 
 def main() -> None:
     """Runs the benchmark and prints its figures."""
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.batch_shapes", description="Compares the shapes of training batches."
-    )
+    parser = make_parser(__doc__)
     parser.add_argument("--frames", type=int, nargs="+", default=[4_000, 1_024], help="frames of a step")
     parser.add_argument("--seconds", type=float, default=20.0, help="duration of a measurement; each is made twice")
-    parser.add_argument("--json", action="store_true", help="print JSON")
-    parser.add_argument("--alone", nargs=3, metavar=("FRAMES", "MULTIPLE", "SECONDS"), help=argparse.SUPPRESS)
     options = parser.parse_args()
-    if options.alone:
-        print(measure_speed(int(options.alone[0]), int(options.alone[1]), float(options.alone[2])))
-        return
-    measured = compare(options.frames, options.seconds)
-    if options.json:
-        print(json.dumps(measured))
-        return
-    print("| frames of a step | lengths, multiples of | products in oneDNN's cache | frames/s |\n|---|---|---|---|")
-    for each in measured:
-        print(f"| {each['frames']} | {each['multiple']} | {each['cache']} | {each['frames_per_s']:.0f} |")
+    print_figures({"speeds": compare(options.frames, options.seconds)}, options.json)
 
 
 if __name__ == "__main__":

@@ -7,10 +7,8 @@ freely, but at each frame the recording's text token replaces the sampled one. A
 audio, and the recorded voice after the same codec. `kame evaluate recall --listen` also speaks the model's own text.
 """
 
-import argparse
-import json
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -18,6 +16,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from benchmarks.command import make_parser, print_figures
 from data_schemas.config.model import SamplingConfig
 from data_schemas.config.training import DatasetMixConfig
 from flows.runs.train import make_hearing
@@ -119,30 +118,17 @@ def _sum_errors(rows: Sequence[dict[str, str]], by: str) -> list[int]:
     return [sum(each) for each in zip(*counts, strict=True)]
 
 
-def format_report(told: dict[str, Any]) -> Iterator[str]:
-    """Yields the lines of a report: the sums, and a Markdown table of the transcripts."""
-    for by, name in (("heard", "model"), ("recorded", "recorded voice after the codec")):
-        n_errors, n_words = told[by]
-        yield f"{name}: {n_errors} of {n_words} words wrong, {n_errors / max(1, n_words):.0%}"
-    yield from ("", "| text | heard | recorded voice, heard |", "|---|---|---|")
-    yield from (f"| {row['text']} | {row['heard']} | {row['recorded']} |" for row in told["rows"])
-
-
 def main() -> None:
-    """Runs the benchmark and prints its figures."""
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.decoded_sound", description="Measures the word errors of decoded audio."
-    )
+    """Runs the benchmark and prints its figures: [wrong words, all words] of each voice, and the transcripts."""
+    parser = make_parser(__doc__)
     parser.add_argument("checkpoint", help="folder of an export")
     parser.add_argument("speech", help="folder of kame speech")
     parser.add_argument("--n", type=int, default=16, help="number of sentences")
-    parser.add_argument("--json", action="store_true", help="print JSON")
     options = parser.parse_args()
     checkpoint = load_checkpoint(options.checkpoint)
     (speech,) = open_datasets([DatasetMixConfig(path=options.speech)])
     check_rows_fit(checkpoint, speech)
-    told = measure_reading(checkpoint, draw_sentences(speech, options.n), make_hearing())
-    print(json.dumps(told) if options.json else "\n".join(format_report(told)))
+    print_figures(measure_reading(checkpoint, draw_sentences(speech, options.n), make_hearing()), options.json)
 
 
 if __name__ == "__main__":

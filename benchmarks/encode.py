@@ -1,90 +1,61 @@
 """Compares the speed of three ways to encode dialogues to codes.
 
-    python -m benchmarks.encode [--n 24] [--codec codec2|mimi] [--path FILE] [--device auto] [--json]
+    python -m benchmarks.encode [--n 24] [--codec codec2|mimi] [--json]
 
 The ways: one dialogue at a time in one process; windows of dialogues, as `kame encode` passes them to a codec, in one
 process; windows in one process per core. All use the same codec and audio, in turn in one run, best of three rounds,
-with one thread per process on a CPU. Their codes must be equal. Without `--path`, Mimi has random weights, which take
-the same time as trained ones; Codec 2 has none.
+with one thread per process on a CPU; Mimi runs on the GPU if there is one. Their codes must be equal. Mimi has random
+weights, which take the same time as trained ones; Codec 2 has none.
 """
 
-import argparse
-import io
-import json
 import os
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-import soundfile
+from moshi.models import loaders
 
 from backends import registry
 from backends.codec.folder import WEIGHTS
 from backends.options import OptionValue
+from benchmarks.command import make_parser, print_figures
 from data_schemas.config.encode import EncodeConfig
+from data_schemas.manifest import DATA, ShardEntry
+from data_schemas.reader import read_manifest
+from data_schemas.store import Store
 from data_schemas.units import SAMPLE_RATE_HZ, samples_to_seconds
-from kame_model.encode.sound import Encoded, Encoders, Sound
+from kame_model.encode.sound import Encoded, Encoders, read_windows
 from tests.support.codecs import random_model, write_mimi
+from tests.support.small_datasets import noisy_dialogue, write_dataset
 
 N_ROUNDS = 3
 SEED = 5
 
 
-def make_noise(n_dialogues: int) -> list[Sound]:
-    """Makes dialogues of 12 to 56 s of noise, for which a codec takes the same time as for speech."""
-    draw = np.random.default_rng(SEED)
-    found = []
-    for number in range(n_dialogues):
-        n_samples = int(draw.uniform(12, 56) * SAMPLE_RATE_HZ)
-        sink = io.BytesIO()
-        soundfile.write(sink, draw.normal(0, 0.05, (n_samples, 2)), SAMPLE_RATE_HZ, format="FLAC", subtype="PCM_16")
-        found.append(Sound(f"noise-{number}", n_samples, sink.getvalue()))
-    return found
+def write_noise(folder: Path, n_dialogues: int) -> tuple[Store, ShardEntry]:
+    """Writes a shard of dialogues of 12 to 56 s of noise, for which a codec takes the same time as for speech."""
+    n_samples = (np.random.default_rng(SEED).uniform(12, 56, n_dialogues) * SAMPLE_RATE_HZ).astype(int)
+    write_dataset(folder, [[noisy_dialogue(number, n_samples=int(n)) for number, n in enumerate(n_samples)]])
+    store = Store(str(folder))
+    (entry,) = read_manifest(store).select_kind(DATA)
+    return store, entry
 
 
-def group_into_windows(sounds: Sequence[Sound], window_s: float) -> list[list[Sound]]:
-    """Groups audio in order into windows of at most `window_s` seconds; longer audio is a window of its own."""
-    windows: list[list[Sound]] = [[]]
-    for sound in sounds:
-        held_s = samples_to_seconds(sum(each.n_samples for each in windows[-1]) + sound.n_samples)
-        if windows[-1] and held_s > window_s:
-            windows.append([])
-        windows[-1].append(sound)
-    return windows
+def measure_encoding(folder: Path, codec_name: str, options: dict[str, OptionValue], n: int) -> dict[str, float]:
+    """Encodes `n` dialogues of noise, which it writes, in three ways; returns the dialogues per second of each way.
 
-
-@contextmanager
-def open_options(codec: str, path: str | None, device: str) -> Iterator[dict[str, OptionValue]]:
-    """Yields the options of a codec; if it is Mimi and has no `path`, it has random weights during the `with` block."""
-    if codec == "codec2" or path is not None:
-        yield {} if codec == "codec2" else {"path": str(path), "device": device}
-        return
-    from moshi.models import loaders
-
-    with tempfile.TemporaryDirectory() as folder:
-        kwargs: dict[str, Any] = dict(loaders._mimi_config)
-        write_mimi(Path(folder), random_model(kwargs, SEED), kwargs)
-        yield {"path": str(Path(folder) / WEIGHTS), "device": device}
-
-
-def measure_encoding(codec_name: str, options: dict[str, OptionValue], n: int) -> dict[str, float]:
-    """Encodes `n` dialogues of noise in three ways; returns the dialogues per second of each way.
-
-    The result also has the ratios of the fastest way to the first one and to real time.
-
-    Exits with a message if the codes of the ways differ.
+    The result also has the ratios of the fastest way to the first one and to real time. Exits with a message if the
+    codes of the ways differ.
     """
-    codec, sounds = registry.build("codec", codec_name, options), make_noise(n)
-    n_cores = os.cpu_count() or 1
+    codec, n_cores = registry.build("codec", codec_name, options), os.cpu_count() or 1
+    store, entry = write_noise(folder / "noise", n)
+    sounds = [sound for window in read_windows(store, entry, 0.0) for sound in window]
+    audio_s = samples_to_seconds(sum(each.n_samples for each in sounds))
     config = EncodeConfig(dataset="", out="", tokenizer="", codec=codec_name, codec_options=options, workers=1)
     with Encoders(config, codec) as one, Encoders(config.model_copy(update={"workers": n_cores}), codec) as many:
-        windows = group_into_windows(
-            sounds, min(config.window_s, sum(each.n_samples for each in sounds) / SAMPLE_RATE_HZ / n_cores)
-        )
+        windows = list(read_windows(store, entry, min(config.window_s, audio_s / n_cores)))
         ways: dict[str, Callable[[], Iterator[Encoded]]] = {
             "one dialogue at a time": lambda: one.encode([each] for each in sounds),
             "windows, one process": lambda: one.encode(windows),
@@ -100,30 +71,24 @@ def measure_encoding(codec_name: str, options: dict[str, OptionValue], n: int) -
                     best[name] = max(best[name], n / (time.monotonic() - started_s))
         if len({tuple(each) for each in codes.values()}) != 1:
             raise SystemExit("The three ways gave different codes.")
-    audio_s = samples_to_seconds(sum(each.n_samples for each in sounds))
     fastest = max(best.values())
-    return best | {
-        "ratio to one at a time": fastest / best["one dialogue at a time"],
-        "x real time": fastest * audio_s / n,
-    }
+    ratios = {"ratio to one at a time": fastest / best["one dialogue at a time"], "x real time": fastest * audio_s / n}
+    return best | ratios
 
 
 def main() -> None:
     """Runs the selected benchmark and prints its figures."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = make_parser(__doc__)
     parser.add_argument("--n", type=int, default=24, help="number of dialogues to encode")
     parser.add_argument("--codec", default="codec2", choices=["codec2", "mimi"], help="codec back-end")
-    parser.add_argument("--path", help="weights file of mimi; default: random weights")
-    parser.add_argument("--device", default="auto", help="cpu, cuda, or auto: cuda if available")
-    parser.add_argument("--json", action="store_true", help="print JSON")
     args = parser.parse_args()
-    with open_options(args.codec, args.path, args.device) as options:
-        found = measure_encoding(args.codec, options, args.n)
-    if args.json:
-        print(json.dumps(found))
-        return
-    for name, value in found.items():
-        print(f"{name:40} {value:12.2f}")
+    codec_options: dict[str, OptionValue] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        if args.codec == "mimi":
+            kwargs = dict(loaders._mimi_config)
+            write_mimi(Path(folder) / "codec", random_model(kwargs, SEED), kwargs)
+            codec_options = {"path": str(Path(folder) / "codec" / WEIGHTS), "device": "auto"}
+        print_figures(measure_encoding(Path(folder), args.codec, codec_options, args.n), args.json)
 
 
 if __name__ == "__main__":

@@ -5,11 +5,8 @@
 
 Each step is one of the other benchmarks in another process. Its figures are stored in `steps/NAME.json` as soon as it
 ends, and its output in `steps/NAME.log`. A second run executes only steps that are missing, failed, or were measured
-with another device or command. A step that needs something this machine lacks is skipped with the reason. `report.md`
-and `figures.json` are written after each step. Weights and dialogues are random.
-
-The exit code is 1 if a step failed. A training that runs out of memory does not count as failed: it does not fit, and
-the report says so.
+with another device or command. A step that needs something this machine lacks is skipped with the reason. Weights and
+dialogues are random. The exit code is 1 if a step failed; a training that runs out of memory does not fit instead.
 """
 
 import argparse
@@ -19,7 +16,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -69,6 +66,12 @@ class Result:
     seconds: float = 0.0
     reason: str = ""
     figures: Any = None
+
+    @classmethod
+    def make(cls, step: Step, state: State, machine: str, **more: Any) -> "Result":
+        """Makes the result of a step; `more` are seconds, reason and figures."""
+        commands = [list(each) for each in step.commands]
+        return cls(step.name, step.title, step.kind, state, machine, commands, **more)
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,14 +172,14 @@ def run_step(step: Step, out: Path, machine: str) -> Result:
     state: State = "measured"
     if told is None:
         state = "does not fit" if any(sign in reason for sign in _NO_MEMORY) else "failed"
-    facts = (step.name, step.title, step.kind, state, machine, [list(each) for each in step.commands])
-    return Result(*facts, round(time.monotonic() - began_s, 1), reason, told)
+    seconds = round(time.monotonic() - began_s, 1)
+    return Result.make(step, state, machine, seconds=seconds, reason=reason, figures=told)
 
 
 def read_figures(step: Step, printed: str, file: Path) -> Any:
     """Returns the figures of a benchmark that succeeded, from its file or the last line of its output; None if neither.
 
-    Of a computed table, all lines of the output are returned.
+    Those of a computed table are all lines.
     """
     if step.kind == "computed":
         return printed.splitlines()
@@ -189,9 +192,9 @@ def read_figures(step: Step, printed: str, file: Path) -> Any:
 
 def describe_end(code: int, log: str) -> str:
     """Returns why a step has no figures: the line of its log about a lack of memory, else exit code and last line."""
-    lines = [line.strip() for line in log.splitlines() if line.strip()]
+    lines = [line.strip() for line in log.splitlines() if line.strip()] or ["no output"]
     told = [line for line in lines if any(sign in line for sign in _NO_MEMORY)]
-    return told[-1] if told else f"exit code {code}: {lines[-1] if lines else 'no output'}"
+    return told[-1] if told else f"exit code {code}: {lines[-1]}"
 
 
 def find_known(out: Path, step: Step, machine: str) -> Result | None:
@@ -218,124 +221,104 @@ def describe_machine() -> dict[str, Any]:
     }
 
 
-@dataclass(slots=True)
-class Report:
-    """Folder of a report."""
-
-    out: Path
-    machine: dict[str, Any]
-    results: list[Result] = field(default_factory=list)
-
-    def add(self, result: Result) -> None:
-        """Adds the result of a step, and writes the whole report and, unless the step was left out, the result."""
-        self.results.append(result)
-        text = json.dumps(asdict(result), indent=1) + "\n"
-        if result.state != "left out":
-            self._write(f"steps/{result.name}.json", text)
-        steps = {each.name: asdict(each) for each in self.results}
-        figures = json.dumps({"machine": self.machine, "steps": steps}, indent=1) + "\n"
-        self._write("figures.json", figures)
-        self._write("report.md", "\n".join(self._list_lines()) + "\n")
-
-    def _write(self, name: str, text: str) -> None:
-        """Writes a file of the report's folder."""
-        Store(str(self.out)).write_bytes(name, text.encode())
-
-    def _list_lines(self) -> Iterator[str]:
-        """Yields the lines of the report in Markdown: a table for each kind of step, and what was not measured."""
-        gpus = "; ".join(self.machine["gpus"]) or f"no GPU ({self.machine['threads']} threads)"
-        yield from ("# Measurements", "", f"On {gpus}; PyTorch {self.machine['torch']}, CUDA {self.machine['cuda']}.")
-        yield from ("", "Weights are random and dialogues made up. Commands and logs are in `steps/`.")
-        by_kind = {kind: [each for each in self.results if each.kind == kind and each.figures] for kind in _TABLES}
-        for kind, table in _TABLES.items():
-            if by_kind[kind]:
-                yield from ("", f"## {kind.capitalize()}", "", *table(by_kind[kind]))
-        missing = [each for each in self.results if each.state != "measured"]
-        if missing:
-            yield from ("", "## Not measured", "", "| step | what | state | reason |", "|---|---|---|---|")
-        for each in missing:
-            yield f"| {each.name} | {each.title} | {each.state} | {each.reason.replace('|', '/')} |"
+def write_report(out: Path, machine: dict[str, Any], results: Sequence[Result]) -> None:
+    """Writes the figures of all steps so far, the report and, unless the last step was left out, its result."""
+    steps = {each.name: asdict(each) for each in results}
+    last = results[-1]
+    own = {} if last.state == "left out" else {f"steps/{last.name}.json": steps[last.name]}
+    store = Store(str(out))
+    for name, figures in (own | {"figures.json": {"machine": machine, "steps": steps}}).items():
+        store.write_bytes(name, f"{json.dumps(figures, indent=1)}\n".encode())
+    store.write_bytes("report.md", ("\n".join(_list_lines(machine, results)) + "\n").encode())
 
 
-def _format_training(results: Sequence[Result]) -> Iterator[str]:
-    """Yields the goal and a Markdown table of the trainings."""
-    yield f"The goal is an MFU of {AIMED_MFU:.0%}. Memory is that of one device."
-    yield ""
-    yield "| what | devices | steps | memory, GB | computed, GB | frames/s | tokens/s | MFU | loss, first and last |"
-    yield "|---|---|---|---|---|---|---|---|---|"
-    for each in results:
-        told = each.figures
-        yield (
-            f"| {each.title} | {told['n_devices']} × {told['device']} | {told['n_steps']} | {told['memory_gb']:.1f} "
-            f"| {told['computed_gb']:.1f} | {told['frames_per_s']:,.0f} | {told['tokens_per_s']:,.0f} "
-            f"| {told['mfu']:.1%} | {told['first_loss']:.2f}, {told['last_loss']:.2f} |"
-        )
+def _list_lines(machine: dict[str, Any], results: Sequence[Result]) -> Iterator[str]:
+    """Yields the lines of the report in Markdown: a table for each kind of step, and what was not measured."""
+    gpus = "; ".join(machine["gpus"]) or f"no GPU ({machine['threads']} threads)"
+    yield from ("# Measurements", "", f"On {gpus}; PyTorch {machine['torch']}, CUDA {machine['cuda']}.")
+    yield from ("", "Weights are random and dialogues made up. Commands and logs are in `steps/`.")
+    for kind in _HEADS:
+        if of_kind := [each for each in results if each.kind == kind and each.figures]:
+            yield from ("", f"## {kind.capitalize()}", "", *_format_table(of_kind))
+    missing = [each for each in results if each.state != "measured"]
+    if missing:
+        yield from ("", "## Not measured", "", "| step | what | state | reason |", "|---|---|---|---|")
+    for each in missing:
+        yield f"| {each.name} | {each.title} | {each.state} | {each.reason.replace('|', '/')} |"
 
 
-def _format_serving(results: Sequence[Result]) -> Iterator[str]:
-    """Yields the goal and a Markdown table of the servers, with a row for each number of callers."""
-    yield f"The goal is {AIMED_CALLERS} callers in real time: 99 of 100 frames within 80 ms, and at most 1 % dropped."
-    yield ""
-    yield "| what | callers in real time | callers | bare step p50, ms | server's frame p50, ms | p99, ms | dropped |"
-    yield "|---|---|---|---|---|---|---|"
-    for each in results:
-        for told in each.figures["times"]:
-            yield (
-                f"| {each.title} | {each.figures['largest_in_real_time']} | {told['n_sessions']} "
-                f"| {told['bare_p50_ms']:.1f} | {told['server_p50_ms']:.1f} | {told['server_p99_ms']:.1f} "
-                f"| {told['dropped_share']:.1%} |"
-            )
-
-
-def _format_oracles(results: Sequence[Result]) -> Iterator[str]:
-    """Yields a Markdown table of the chat engines."""
-    yield "| engine | model | seconds of the stage | events/s | tokens/s | events |"
-    yield "|---|---|---|---|---|---|"
-    for told in (each.figures for each in results):
-        model = told["model"] or "the engine's own"
-        events = ", ".join(f"{number} {status}" for status, number in told["events"].items())
-        yield (
-            f"| {told['engine']} | {model} | {told['oracle_s']} | {told['events_per_s']} | {told['tokens_per_s']} "
-            f"| {events} |"
-        )
-
-
-def _format_computed(results: Sequence[Result]) -> Iterator[str]:
-    """Yields the lines of computed tables as they are."""
-    for each in results:
-        yield from each.figures
-
-
-_TABLES = {
-    "training": _format_training,
-    "serving": _format_serving,
-    "oracles": _format_oracles,
-    "computed": _format_computed,
+_HEADS = {
+    "training": (
+        f"The goal is an MFU of {AIMED_MFU:.0%}. Memory is that of one device.",
+        "| what | devices | steps | memory, GB | computed, GB | frames/s | tokens/s | MFU | loss, first and last |",
+    ),
+    "serving": (
+        f"The goal is {AIMED_CALLERS} callers in real time: 99 of 100 frames within 80 ms, and at most 1 % dropped.",
+        "| what | callers in real time | callers | bare step p50, ms | server's frame p50, ms | p99, ms | dropped |",
+    ),
+    "oracles": ("", "| engine | model | seconds of the stage | events/s | tokens/s | events |"),
+    "computed": ("", ""),
 }
+"""The goal and the head of the table of each kind of step; a computed table has its own."""
 
 
-def make_report(out: Path, steps: Sequence[Step], machine: dict[str, Any]) -> Report:
-    """Runs the steps, and rewrites the report in the folder `out` after each.
+def _format_table(results: Sequence[Result]) -> Iterator[str]:
+    """Yields the goal and a Markdown table of the steps of one kind."""
+    goal, head = _HEADS[results[0].kind]
+    yield from (goal, "") if goal else ()
+    yield from (head, f"|{'---|' * (head.count('|') - 1)}") if head else ()
+    for each in results:
+        yield from _list_rows(each)
+
+
+def _list_rows(result: Result) -> Iterator[str]:
+    """Yields the rows of a step: one, of a server one for each number of callers, of a computed table its lines."""
+    told = result.figures
+    match result.kind:
+        case "training":
+            yield (
+                f"| {result.title} | {told['n_devices']} × {told['device']} | {told['n_steps']} "
+                f"| {told['memory_gb']:.1f} | {told['computed_gb']:.1f} | {told['frames_per_s']:,.0f} "
+                f"| {told['tokens_per_s']:,.0f} | {told['mfu']:.1%} "
+                f"| {told['first_loss']:.2f}, {told['last_loss']:.2f} |"
+            )
+        case "serving":
+            for each in told["times"]:
+                yield (
+                    f"| {result.title} | {told['largest_in_real_time']} | {each['n_sessions']} "
+                    f"| {each['bare_p50_ms']:.1f} | {each['server_p50_ms']:.1f} | {each['server_p99_ms']:.1f} "
+                    f"| {each['dropped_share']:.1%} |"
+                )
+        case "oracles":
+            model = told["model"] or "the engine's own"
+            events = ", ".join(f"{number} {status}" for status, number in told["events"].items())
+            speeds = f"{told['oracle_s']} | {told['events_per_s']} | {told['tokens_per_s']}"
+            yield f"| {told['engine']} | {model} | {speeds} | {events} |"
+        case _:
+            yield from told
+
+
+def make_report(out: Path, steps: Sequence[Step], machine: dict[str, Any]) -> list[Result]:
+    """Runs the steps, rewrites the report in the folder `out` after each, and returns their results.
 
     A step is not run if an earlier result can be reused (`find_known`), or if the machine lacks something (`needs`).
     """
     (out / "steps").mkdir(parents=True, exist_ok=True)
-    report, name = Report(out, machine), json.dumps(machine, sort_keys=True)
+    results, name = list[Result](), json.dumps(machine, sort_keys=True)
     for step in steps:
-        known = find_known(out, step, name)
-        if known is not None:
-            print(f"{step.name}: {known.state} before", flush=True)
-            report.add(known)
-            continue
-        if step.needs:
-            facts = (step.name, step.title, step.kind, "left out", name, [list(each) for each in step.commands])
-            result = Result(*facts, reason=step.needs)  # type: ignore[arg-type]
+        result = find_known(out, step, name)
+        if result is not None:
+            print(f"{step.name}: {result.state} before", flush=True)
         else:
-            print(f"{step.name}: {step.title} …", flush=True)
-            result = run_step(step, out, name)
-        print(f"{step.name}: {result.state} {result.reason}".rstrip(), flush=True)
-        report.add(result)
-    return report
+            if step.needs:
+                result = Result.make(step, "left out", name, reason=step.needs)
+            else:
+                print(f"{step.name}: {step.title} …", flush=True)
+                result = run_step(step, out, name)
+            print(f"{step.name}: {result.state} {result.reason}".rstrip(), flush=True)
+        results.append(result)
+        write_report(out, machine, results)
+    return results
 
 
 def main() -> None:
@@ -352,9 +335,9 @@ def main() -> None:
     if unknown:
         parser.error(f"no step {', '.join(sorted(unknown))}; there are: {', '.join(each.name for each in steps)}")
     chosen = [each for each in steps if not options.only or each.name in options.only]
-    report = make_report(options.out.resolve(), chosen, describe_machine())
+    results = make_report(options.out.resolve(), chosen, describe_machine())
     print(f"Report: {options.out / 'report.md'}")
-    sys.exit(any(each.state == "failed" for each in report.results))
+    sys.exit(any(each.state == "failed" for each in results))
 
 
 if __name__ == "__main__":

@@ -7,19 +7,16 @@ a checkpoint's files. Each uses all of `nano`'s recipe: swaps, corrections, answ
 of four make their batches in another process. CPU only, where the same threads add in the same order.
 """
 
-import argparse
 import random
 import shutil
 import signal
-import string
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from benchmarks.command import make_parser, print_figures
 from data_schemas.config.training import TrainConfig
-from kame_model.text.tokenizer import Tokenizer
-from kame_model.text.tokenizer_training import train_tokenizer
 from tests.support.train_runs import (
     Forking,
     RunError,
@@ -30,31 +27,25 @@ from tests.support.train_runs import (
     tiny_dataset,
     tiny_run,
 )
+from tests.support.vocabularies import make_vocabulary
 
 Target = Callable[[TrainConfig, int], None]
-"""A run that is killed at its n-th step or file operation."""
-
+"""A training that is killed at its n-th step or file operation."""
 N_STEPS = 6
 """Number of steps of a run; the third and the last copy."""
-
 N_CHANGES = 30
 """Approximate number of file operations on checkpoints of such a run."""
 
 
 def make_recipe_run(out: Path, dataset: Path, vocabulary: Path, workers: int = 0) -> TrainConfig:
     """Returns the configuration of a tiny training in which some steps copy and some answers have other words."""
-    return tiny_run(
-        out,
-        dataset,
-        max_steps=N_STEPS,
-        tokenizer=str(vocabulary),
-        shares={"dialogues": 0.66, "copying": 0.34},
-        data={"substitute_share": 0.5, "workers": workers},
-        copying={"batch_size": 2, "max_frames": 100},
-    )
+    shares, copying = {"dialogues": 0.66, "copying": 0.34}, {"batch_size": 2, "max_frames": 100}
+    data = {"substitute_share": 0.5, "workers": workers}
+    settings = {"tokenizer": str(vocabulary), "shares": shares, "data": data, "copying": copying}
+    return tiny_run(out, dataset, max_steps=N_STEPS, **settings)
 
 
-def kill(forking: Forking, config: TrainConfig, draw: random.Random, target: Target, latest: int) -> int:
+def kill(forking: Forking, config: TrainConfig, draw: random.Random, run: Target, latest: int) -> int:
     """Kills a run at a moment drawn from 1 to `latest`, and returns that moment.
 
     A run that ends before its moment is deleted, and an earlier moment is drawn.
@@ -64,26 +55,23 @@ def kill(forking: Forking, config: TrainConfig, draw: random.Random, target: Tar
     """
     while latest:
         moment = draw.randint(1, latest)
-        code = forking.run(target, config, moment)
+        code = forking.run(run, config, moment)
         if code == -signal.SIGKILL:
             return moment
         if code:
-            raise RunError(f"A run that was to be killed at moment {moment} of {target.__name__} ended with {code}.")
+            raise RunError(f"A run that was to be killed at moment {moment} of {run.__name__} ended with {code}.")
         shutil.rmtree(config.out)
         latest = moment - 1
-    raise RunError(f"No run was killed, whatever its moment of {target.__name__}.")
+    raise RunError(f"No run was killed, whatever its moment of {run.__name__}.")
 
 
-def kill_many(folder: Path, n: int, seed: int = 0) -> Iterator[str]:
+def kill_many(folder: Path, n: int, seed: int) -> Iterator[str]:
     """Kills `n` trainings and resumes them; yields how each was killed, after checking its result.
 
-    The result must be that of an uninterrupted run.
-
     Raises:
-        RunError: at the first run with another result.
+        RunError: at the first run whose result is not that of an uninterrupted run.
     """
-    forking, draw = Forking(), random.Random(seed)
-    tokenizer = make_random_vocabulary(folder / "tokenizer.model")
+    forking, draw, tokenizer = Forking(), random.Random(seed), make_vocabulary(folder)
     dataset = tiny_dataset(folder / "rows", text_card=tokenizer.text_card, tokenizer_digest=tokenizer.digest)
     whole = folder / "whole"
     if forking.run(run_tiny, make_recipe_run(whole, dataset, tokenizer.path)):
@@ -103,25 +91,17 @@ def kill_many(folder: Path, n: int, seed: int = 0) -> Iterator[str]:
         yield how
 
 
-def make_random_vocabulary(path: Path) -> Tokenizer:
-    """Trains a tokenizer on words of random letters, writes it to `path`, and returns it."""
-    draw = random.Random(0)
-    words = ("".join(draw.choices(string.ascii_lowercase, k=draw.randint(2, 7))) for _ in range(300))
-    return train_tokenizer(words, 200, path).tokenizer
-
-
 def main() -> None:
     """Kills runs; exit code 1 at the first difference, whose files are not deleted."""
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.kill_training", description="Kills trainings and compares losses and weights."
-    )
+    parser = make_parser(__doc__)
     parser.add_argument("--n", type=int, default=10, help="number of runs to kill")
     parser.add_argument("--seed", type=int, default=0, help="seed of the moments")
     options = parser.parse_args()
     folder = Path(tempfile.mkdtemp(prefix="kame-kill-"))
     try:
-        for number, how in enumerate(kill_many(folder, options.n, options.seed), start=1):
-            print(f"{number:4d}  {how}: the same losses and weights", flush=True)
+        print_figures(
+            {"the same losses and weights, killed": list(kill_many(folder, options.n, options.seed))}, options.json
+        )
     except RunError as error:
         sys.exit(str(error))
     shutil.rmtree(folder)

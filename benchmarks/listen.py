@@ -2,19 +2,17 @@
 
     python -m benchmarks.listen [--callers N] [--slower F] [--json]
 
-Kokoro speaks generated sentences; each caller plays them to a recogniser in real time, frame by frame, with the
-server's turn detector. The delay of a word is from its end, by Kokoro's timings, to the first partial text that
-contains it. On a shared machine, `--slower 8` plays at an eighth of the speed and divides all times by eight, as if the
-machine were eight times faster.
+Kokoro speaks five sentences, which callers play to a recogniser in real time, frame by frame, with the server's turn
+detector. The delay of a word is from its end, by Kokoro's timings, to the first partial text that contains it. With
+`--slower 8`, they are played at an eighth of the speed and all times divided by eight, as on a faster machine.
 """
 
-import argparse
-import json
 import threading
 import time
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from difflib import SequenceMatcher
+from typing import Any
 
 import numpy as np
 
@@ -23,6 +21,7 @@ from backends.listener.protocol import Heard
 from backends.listener.vad import TurnDetector
 from backends.tts.kokoro import Kokoro
 from backends.tts.protocol import Speech
+from benchmarks.command import make_parser, print_figures
 from data_schemas.units import FRAME_N_SAMPLES, FRAME_S, SAMPLE_RATE_HZ, samples_to_seconds
 from pipelines.quality.word_errors import compare_transcript
 
@@ -38,19 +37,6 @@ _LEAD_S, _TAIL_S, _TURN_END_S = 0.5, 1.5, 0.7
 _N_TIMED = 1000
 
 
-@dataclass
-class Turn:
-    """A sentence of a caller."""
-
-    said: str
-    heard: str = ""
-    n_words: int = 0
-    n_errors: int = 0
-    lags_s: list[float] = field(default_factory=list)
-    final_s: float = 0.0
-    """Seconds from the turn's end, as detected, to the final text."""
-
-
 class Player:
     """Plays sentences to a recogniser."""
 
@@ -60,28 +46,32 @@ class Player:
         self._told: list[tuple[float, Heard]] = []
         self._is_final = threading.Event()
 
-    def play(self, said: str, speech: Speech) -> Turn:
-        """Plays a sentence and waits for its final text; returns what was recognised, with its errors and delays."""
+    def play(self, said: str, speech: Speech) -> dict[str, Any]:
+        """Plays a sentence; returns what was recognised, its errors, and delays of words and of the final text."""
         self._told.clear()
         self._is_final.clear()
         detector = TurnDetector(0.5, _TURN_END_S)
         started_s = time.monotonic()
-        silences = (np.zeros(round(each * SAMPLE_RATE_HZ), dtype=np.float32) for each in (_LEAD_S, _TAIL_S))
-        lead, tail = silences
-        sound = np.concatenate([lead, speech.samples, tail])
+        sound = np.pad(speech.samples, (round(_LEAD_S * SAMPLE_RATE_HZ), round(_TAIL_S * SAMPLE_RATE_HZ)))
         for number, start in enumerate(range(0, len(sound), FRAME_N_SAMPLES), 1):
             time.sleep(max(0.0, started_s + number * FRAME_S * self._slower - time.monotonic()))
-            self._ear.feed(sound[start : start + FRAME_N_SAMPLES])
-            if "stopped" in detector.feed(sound[start : start + FRAME_N_SAMPLES]) and start > len(sound) - len(tail):
+            frame = sound[start : start + FRAME_N_SAMPLES]
+            self._ear.feed(frame)
+            if "stopped" in detector.feed(frame) and start > len(sound) - round(_TAIL_S * SAMPLE_RATE_HZ):
                 break
         ended_s = time.monotonic()
         self._ear.end_turn()
         self._is_final.wait()
-        found = compare_transcript(said, self._told[-1][1].text)
-        turn = Turn(said, self._told[-1][1].text, found.n_words, found.n_word_errors)
-        turn.final_s = (self._told[-1][0] - ended_s) / self._slower
-        turn.lags_s = self._compute_lags_s(said, speech, started_s)
-        return turn
+        told_s, heard = self._told[-1]
+        found = compare_transcript(said, heard.text)
+        return {
+            "said": said,
+            "heard": heard.text,
+            "n_words": found.n_words,
+            "n_errors": found.n_word_errors,
+            "lags_s": list(self._compute_lags_s(said, speech, started_s)),
+            "final_s": (told_s - ended_s) / self._slower,
+        }
 
     def _record_text(self, heard: Heard) -> None:
         """Records a text of the recogniser with the time at which it came."""
@@ -89,11 +79,8 @@ class Player:
         if heard.is_final:
             self._is_final.set()
 
-    def _compute_lags_s(self, said: str, speech: Speech, started_s: float) -> list[float]:
-        """Returns the delays of recognised words in seconds, from a word's end to the first text that contains it.
-
-        Words that no text contains are left out.
-        """
+    def _compute_lags_s(self, said: str, speech: Speech, started_s: float) -> Iterator[float]:
+        """Yields the delays of recognised words in seconds, from a word's end to the first text that contains it."""
         first_s: dict[int, float] = {}
         for told_s, heard in self._told:
             found = compare_transcript(said, heard.text)
@@ -103,7 +90,8 @@ class Player:
             for block in SequenceMatcher(None, said_tokens, found.heard.split(), autojunk=False).get_matching_blocks():
                 for index in range(block.a, block.a + block.size):
                     first_s.setdefault(index, (told_s - started_s) / self._slower - _LEAD_S)
-        return [first_s[index] - speech.words[index].end_s for index in sorted(first_s)]
+        for index, known_s in sorted(first_s.items()):
+            yield known_s - speech.words[index].end_s
 
 
 def measure_frame_cost_us() -> float:
@@ -116,68 +104,43 @@ def measure_frame_cost_us() -> float:
     return (time.process_time() - started_s) / _N_TIMED * 1e6
 
 
-def summarise(turns: Sequence[Turn], speech_s: float, processor_s: float) -> dict[str, float]:
-    """Returns word error rate, delays and processor time of all turns: the table in docs/backends.md.
+def main() -> None:
+    """Runs the benchmark and prints its figures."""
+    parser = make_parser(__doc__)
+    parser.add_argument("--callers", type=int, default=1, help="number of concurrent callers")
+    parser.add_argument("--slower", type=float, default=1.0, help="factor by which audio is slower than real time")
+    options = parser.parse_args()
+    kokoro = Kokoro()
+    voices = [voice.name for voice in kokoro.voices()]
+    speeches = [kokoro.synthesise(text, voices[number % len(voices)], 1.0) for number, text in enumerate(SENTENCES)]
+    interval_s = min(10.0, 0.4 * options.slower)
+    listening = MoonshineListenerOptions(interval_s=interval_s, final_timeout_s=60.0, piece_timeout_s=600.0)
+    recogniser = MoonshineListener(listening)
 
-    The processor time of the turn detector is measured here.
+    def call(first: int) -> list[dict[str, Any]]:
+        player, n_all = Player(recogniser, options.slower), len(SENTENCES)
+        return [player.play(SENTENCES[n % n_all], speeches[n % n_all]) for n in range(first, first + n_all)]
 
-    Args:
-        speech_s: duration of all sentences that were played, in seconds.
-        processor_s: processor time of this process meanwhile, in seconds.
-    """
-    lags_s = [lag_s for turn in turns for lag_s in turn.lags_s]
-    finals_s = [turn.final_s for turn in turns]
-    return {
-        "n_turns": len(turns),
-        "wer": sum(turn.n_errors for turn in turns) / sum(turn.n_words for turn in turns),
+    started_s = time.process_time()
+    with ThreadPoolExecutor(options.callers) as callers:
+        turns = [turn for talked in callers.map(call, range(options.callers)) for turn in talked]
+    processor_s = time.process_time() - started_s
+    recogniser.close()
+    lags_s, finals_s = [lag_s for turn in turns for lag_s in turn["lags_s"]], [turn["final_s"] for turn in turns]
+    speech_s = sum(samples_to_seconds(len(each.samples)) for each in speeches)
+    figures = {
+        "n_words": sum(turn["n_words"] for turn in turns),
+        "wer": sum(turn["n_errors"] for turn in turns) / sum(turn["n_words"] for turn in turns),
         "n_words_timed": len(lags_s),
         "lag_p50_s": float(np.quantile(lags_s, 0.5)),
         "lag_p95_s": float(np.quantile(lags_s, 0.95)),
         "final_p50_s": float(np.quantile(finals_s, 0.5)),
         "final_max_s": max(finals_s),
-        "processor_share": processor_s / speech_s,
+        "processor_share": processor_s / (options.callers * speech_s),
         "vad_frame_us": measure_frame_cost_us(),
+        "turns": turns,
     }
-
-
-def main() -> None:
-    """Runs the benchmark and prints its figures."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--callers", type=int, default=1, help="number of concurrent callers")
-    parser.add_argument(
-        "--slower", type=float, default=1.0, help="factor by which audio is played slower than real time"
-    )
-    parser.add_argument("--json", action="store_true", help="print JSON, with every turn")
-    options = parser.parse_args()
-    kokoro = Kokoro()
-    voices = kokoro.voices()
-    speeches = [
-        kokoro.synthesise(text, voices[number % len(voices)].name, 1.0) for number, text in enumerate(SENTENCES)
-    ]
-    recogniser = MoonshineListener(
-        MoonshineListenerOptions(
-            interval_s=min(10.0, 0.4 * options.slower), final_timeout_s=60.0, piece_timeout_s=600.0
-        )
-    )
-    turns: list[Turn] = []
-
-    def call(first: int) -> None:
-        player = Player(recogniser, options.slower)
-        for number in range(len(SENTENCES)):
-            chosen = (first + number) % len(SENTENCES)
-            turns.append(player.play(SENTENCES[chosen], speeches[chosen]))
-
-    started_s = time.process_time()
-    callers = [threading.Thread(target=call, args=(first,)) for first in range(options.callers)]
-    for caller in callers:
-        caller.start()
-    for caller in callers:
-        caller.join()
-    processor_s = time.process_time() - started_s
-    speech_s = options.callers * sum(samples_to_seconds(len(each.samples)) for each in speeches)
-    recogniser.close()
-    figures = summarise(turns, speech_s, processor_s)
-    print(json.dumps(figures | ({"turns": [asdict(turn) for turn in turns]} if options.json else {}), indent=1))
+    print_figures(figures, options.json)
 
 
 if __name__ == "__main__":

@@ -1,15 +1,12 @@
 """Measures whether batches are ready when a step needs them, and what batching by length saves.
 
-    python -m benchmarks.loader [--rows DIR] [--steps 20] [--dialogues 1000] [--json]
+    python -m benchmarks.loader [--steps 20] [--dialogues 1000] [--json]
 
 The making of a step's batches is timed beside its forward and backward pass with nano. Then the same dialogues are
 batched in shuffled order ("naive") and by length ("packed"): padding of both, and frames per second of the forward and
-backward pass. Without `--rows`, random dialogues of 15 to 40 s are used. Last, the padding is measured with the recipe
-of each preset, on random dialogues.
+backward pass. Last, the padding is measured with the recipe of each preset. All dialogues are random, of 15 to 40 s.
 """
 
-import argparse
-import json
 import tempfile
 import time
 from pathlib import Path
@@ -17,8 +14,9 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.command import make_parser, print_figures
 from benchmarks.train_step import Bare, make_benchmark_config, make_inputs
-from data_schemas.config.training import DatasetMixConfig, TrainConfig
+from data_schemas.config.training import TrainConfig
 from data_schemas.presets import PRESETS
 from kame_model.data.batch_plan import BatchPlan, PlannedExample
 from kame_model.data.example import ExampleMaker
@@ -31,12 +29,7 @@ from kame_model.train.throughput import count_frames
 def batch_shuffled(
     batches: list[list[PlannedExample]], batch_frames: int, lengths: "np.ndarray[Any, Any]"
 ) -> list[list[PlannedExample]]:
-    """Returns the dialogues of all batches in random order, cut into new batches.
-
-    Args:
-        batch_frames: maximum number of frames of a batch, with padding.
-        lengths: number of frames of each row.
-    """
+    """Returns the dialogues of all batches in random order, cut into batches of at most `batch_frames` with padding."""
     planned = [each for batch in batches for each in batch]
     order = np.random.default_rng(0).permutation(len(planned)).tolist()
     cut: list[list[PlannedExample]] = [[]]
@@ -69,10 +62,7 @@ def measure_padding(preset: str, n_rows: int) -> float:
 
 
 def measure(config: TrainConfig, n_steps: int) -> dict[str, Any]:
-    """Measures the loading of batches, and the padding and speed of both ways of batching.
-
-    Times are seconds per step: `loading_s`, of it `measuring_s` to measure lengths, and `step_s` of each way.
-    """
+    """Measures the padding and speed of both ways of batching, and the seconds a step of loading and measuring."""
     datasets = open_datasets(config.data.datasets)
     source = RowSource(datasets, config.data, config.seed, 1)
     source.load_batches(0)  # opens files, plans the first round
@@ -86,50 +76,33 @@ def measure(config: TrainConfig, n_steps: int) -> dict[str, Any]:
     planned = [batch for pool in pools for batch in pool.cut(maker.measure)]
     measuring_s = (time.perf_counter() - started_s) / len(planned)
     ways: dict[str, Any] = {}
-    for name, batched in {
-        "packed": planned,
-        "naive": batch_shuffled(planned, config.data.batch_frames, datasets[0].lengths),
-    }.items():
+    shuffled = batch_shuffled(planned, config.data.batch_frames, datasets[0].lengths)
+    for name, batched in {"packed": planned, "naive": shuffled}.items():
         batches = [collate([maker.make_example(each, 0)[0] for each in batch]) for batch in batched]
         timed = batches[: max(2, n_steps // 4)]
         bare.step(timed[0])
         spent_s = [bare.step(batch) for batch in timed]
-        n_frames = sum(map(count_frames, timed))
         ways[name] = {
             "padding": compute_padding_share(batches),
-            "frames_per_s": n_frames / sum(spent_s),
-            "step_s": np.mean(spent_s),
+            "frames_per_s": sum(map(count_frames, timed)) / sum(spent_s),
+            "step_s": sum(spent_s) / len(spent_s),
         }
     share = loading_s / ways["packed"]["step_s"]
-    return {"loading_s": loading_s, "loading_share": share, "measuring_s": measuring_s, **ways}
+    return {"loading_s": loading_s, "loading_share": share, "measuring_s": measuring_s, "ways": ways}
 
 
 def main() -> None:
     """Runs the benchmark and prints its figures."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.loader", description="Speed of the data loader.")
-    parser.add_argument("--rows", help="folder of token rows; default: random ones")
+    parser = make_parser(__doc__)
     parser.add_argument("--steps", type=int, default=20)
     parser.add_argument("--dialogues", type=int, default=1_000, help="random dialogues for the padding of the presets")
-    parser.add_argument("--json", action="store_true", help="print JSON")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         config = make_benchmark_config(Path(folder), "nano", 1, "fp32", "cpu")
         make_inputs(config)
-        if options.rows:
-            mixed = [DatasetMixConfig(path=options.rows)]
-            config = config.model_copy(update={"data": config.data.model_copy(update={"datasets": mixed})})
         measured = measure(config, options.steps)
     measured["padding"] = {preset: measure_padding(preset, options.dialogues) for preset in PRESETS}
-    if options.json:
-        print(json.dumps(measured))
-        return
-    print(f"a step's batch: {measured['loading_s'] * 1e3:.1f} ms, {measured['loading_share']:.2%} of nano's step")
-    print(f"of these, to measure what is batched together: {measured['measuring_s'] * 1e3:.1f} ms")
-    for way in ("packed", "naive"):
-        told = measured[way]
-        print(f"{way}: {told['padding']:.1%} padding, {told['frames_per_s']:.0f} frames/s forward and backward")
-    shares = ", ".join(f"{share:.1%} of {preset}" for preset, share in measured["padding"].items())
-    print(f"padding of {options.dialogues} dialogues by recipe: {shares}")
+    print_figures(measured, options.json)
 
 
 if __name__ == "__main__":

@@ -1,16 +1,14 @@
 """Calculates memory, operations and speed of training: full and with adapters, on 1, 4 and 8 GPUs.
 
-    python -m benchmarks.memory_table [--presets small moshi-7b] [--lora-rank 64] [--gpus 1 4 8]
+    python -m benchmarks.memory_table [--presets small moshi-7b]
 
-Nothing is measured: the figures are those of `kame plan` (`kame_model/estimate.py`), with each preset's recipe for
-dialogues and as many micro-batches per step as can be divided among the GPUs; if the recipe recomputes activations,
-also without that. A row fits if a process needs at most the nominal memory of a GPU; memory of the driver and
-fragmentation are not included.
+The figures are those of `kame plan` (`kame_model/estimate.py`), with each preset's recipe for dialogues; if it
+recomputes activations, also without that. A row fits if a process needs at most the nominal memory of a GPU; memory of
+the driver and fragmentation are not included.
 """
 
 import argparse
-import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from data_schemas.presets import PRESETS
 from data_schemas.rates import RateBook
@@ -19,6 +17,8 @@ from kame_model.estimate import AIMED_MFU, count_stage, estimate_memory, get_ass
 from kame_model.evaluate.report.folder import format_table
 from kame_model.train.throughput import PEAK_FLOPS, count_weights
 
+LORA_RANK = 64
+NUMBERS_OF_GPUS = (1, 4, 8)
 SIZES_GB = {"80 GB": 80, "141 GB": 141}
 """Memory of GPUs by their product names, in units of 10^9 bytes: H100 or A100, and H200."""
 
@@ -29,31 +29,16 @@ HEAD = [
 ]
 
 
-def list_rows(presets: Sequence[str], lora_rank: int, gpus: Sequence[int]) -> Iterator[list[str]]:
-    """Yields the rows of the table as text: by preset, then all weights or adapters, then number of GPUs."""
-    for preset in presets:
-        for rank in (None, lora_rank):
-            yield from _list_rows_of(preset, rank, gpus)
-            if PRESETS[preset].settings.get("hardware", {}).get("activation_checkpointing"):
-                yield from _list_rows_of(preset, rank, gpus, recomputes=False)
+def list_rows(preset: str, lora_rank: int | None, recomputes: bool | None = None) -> Iterator[list[str]]:
+    """Yields the rows of a preset as text, one for each number of GPUs.
 
-
-def _list_rows_of(
-    preset: str, lora_rank: int | None, gpus: Sequence[int], recomputes: bool | None = None
-) -> Iterator[list[str]]:
-    """Yields the rows of a preset, one for each number of GPUs.
-
-    Args:
-        preset: its name.
-        lora_rank: None: all weights are trained.
-        gpus: the numbers of GPUs.
-        recomputes: whether activations are recomputed; None: as in the recipe.
+    Without a rank, all weights are trained; without `recomputes`, activations are recomputed as in the recipe.
     """
     typed = {
         "data.datasets": [{"path": "to-be-made"}],
         "init_from": "weights",
         "lora.rank": lora_rank,
-        "optim.accumulation": math.lcm(8, *gpus),
+        "optim.accumulation": max(NUMBERS_OF_GPUS),
         "hardware.activation_checkpointing": recomputes,
     }
     config = build_train_config(preset, "dialogues", None, typed)
@@ -61,7 +46,7 @@ def _list_rows_of(
     n_weights, n_trained = count_weights(model)
     what = "all" if lora_rank is None else f"LoRA {lora_rank}"
     how = ", nothing recomputed" if recomputes is False else ""
-    for n_gpus in gpus:
+    for n_gpus in NUMBERS_OF_GPUS:
         figure = estimate_memory(config, model, counts, RateBook([]), "H200", n_gpus)
         taken_gb = (figure.value or 0.0) / 1e9
         yield [
@@ -77,15 +62,16 @@ def _list_rows_of(
 
 
 def main() -> None:
-    """Computes and prints the table."""
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.memory_table", description="Calculated memory and speed of training."
-    )
+    """Computes and prints the table: by preset, then all weights or adapters, then number of GPUs."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--presets", nargs="+", default=["small", "moshi-7b"])
-    parser.add_argument("--lora-rank", type=int, default=64)
-    parser.add_argument("--gpus", type=int, nargs="+", default=[1, 4, 8])
-    options = parser.parse_args()
-    print(format_table(HEAD, list(list_rows(options.presets, options.lora_rank, options.gpus))))
+    rows: list[list[str]] = []
+    for preset in parser.parse_args().presets:
+        for rank in (None, LORA_RANK):
+            rows += list_rows(preset, rank)
+            if PRESETS[preset].settings.get("hardware", {}).get("activation_checkpointing"):
+                rows += list_rows(preset, rank, recomputes=False)
+    print(format_table(HEAD, rows))
 
 
 if __name__ == "__main__":

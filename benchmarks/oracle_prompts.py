@@ -1,33 +1,34 @@
 """Compares the prompt tokens of our oracle requests with those of the released recipe.
 
-    python -m benchmarks.oracle_prompts DIR [--n 6] [--in-flight 1 4] [--prompts v2 whole] [--cap 8 1000]
+    python -m benchmarks.oracle_prompts DIR [--n 6] [--in-flight 1 4] [--json]
 
 The embedded model is started again for each way to make requests, so that its cache is empty. The recipe, as far as it
 is known: one request every half second, with the level's instruction first, then the whole conversation and the hint,
 nothing shared. Its prompts are rewritten here in that order, so their length is ours, not the release's. Each request
 generates one token: prompt tokens are compared, by the server's own usage figures.
 
-What saves tokens: `requests` shows how many fewer requests are made (unchanged words are shared, and the requests of a
-turn are limited; `--cap 1000` removes the limit), `tokens_a_request` the length of a prompt, `computed_a_request` how
-much of it was not in the server's prefix cache.
+Ours are fewer, because unchanged words are shared and the requests of a turn are limited (a cap of 1,000 removes the
+limit). Tokens are computed if they were not in the server's prefix cache.
 """
 
-import argparse
 import asyncio
-import json
+import sys
 import tempfile
-from collections.abc import Sequence
-from dataclasses import dataclass
-from itertools import islice
+from collections.abc import Iterator, Sequence
+from itertools import islice, product
 from typing import Any
 
 from backends.chat.protocol import ChatReply
+from benchmarks.command import make_parser, print_figures
 from data_schemas.config import BudgetConfig, ChatConfig, OracleConfig
-from data_schemas.records import Dialogue, Turn
-from pipelines.asking import OpenClient, gather_all
+from data_schemas.reader import DatasetReader
+from data_schemas.records import AudioDialogue, Turn
+from pipelines.asking import gather_all
 from pipelines.oracle.plan import find_answered_turns, plan_dialogue
-from pipelines.oracle.prompts import choose_prompts, list_prompt_sets, make_payload
+from pipelines.oracle.prompts import choose_prompts, make_payload
 from pipelines.oracle.schedule import list_words, make_ticks
+from pipelines.run.execute import open_client
+from pipelines.run.stages import build_chat_engine
 from spoken.conversation import ROLES, format_history_line
 
 Payload = dict[str, Any]
@@ -48,61 +49,24 @@ LEVELS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class PromptTokens:
-    """Prompt tokens of one way to make requests; `n_tokens_cached` of `n_tokens` came from the prefix cache."""
-
-    n_requests: int
-    n_tokens: int
-    n_tokens_cached: int
-
-    @property
-    def cached_share(self) -> float:
-        """Share of the tokens that the server did not compute again."""
-        return self.n_tokens_cached / self.n_tokens
-
-    @property
-    def n_tokens_computed(self) -> int:
-        """Number of tokens that the server computed."""
-        return self.n_tokens - self.n_tokens_cached
-
-    def compare_with(self, recipe: "PromptTokens") -> dict[str, int | float]:
-        """Returns the figures in total and per request, and as ratios to those of the recipe (this / recipe)."""
-        return {
-            "requests": self.n_requests,
-            "tokens": self.n_tokens,
-            "computed": self.n_tokens_computed,
-            "tokens_a_request": round(self.n_tokens / self.n_requests, 1),
-            "computed_a_request": round(self.n_tokens_computed / self.n_requests, 1),
-            "cached_share": round(self.cached_share, 3),
-            "requests_of_recipe": round(self.n_requests / recipe.n_requests, 3),
-            "tokens_of_recipe": round(self.n_tokens / recipe.n_tokens, 3),
-            "computed_of_recipe": round(self.n_tokens_computed / recipe.n_tokens_computed, 3),
-        }
-
-
-def make_our_payloads(dialogue: Dialogue, config: OracleConfig) -> list[Payload]:
-    """Returns the requests of a dialogue as the oracle stage makes them, of one token each."""
+def make_our_payloads(dialogue: AudioDialogue, config: OracleConfig) -> Iterator[Payload]:
+    """Yields the requests of a dialogue as the oracle stage makes them, of one token each."""
     prompts = choose_prompts(config, ChatConfig())
-    requests = plan_dialogue(dialogue.turns, config).requests
-    return [make_payload(prompts, request, config, 0, 0) | {"max_tokens": 1} for request in requests]
+    for request in plan_dialogue(dialogue.turns, config).requests:
+        yield make_payload(prompts, request, config, 0, 0) | {"max_tokens": 1}
 
 
-def make_recipe_payloads(dialogue: Dialogue, config: OracleConfig) -> list[Payload]:
-    """Returns the requests of a dialogue as the recipe makes them: one per tick, nothing shared, of one token each."""
-    return [
-        payload
-        for turn, answer in find_answered_turns(dialogue.turns, both_directions=False)
-        for payload in _make_turn_payloads(dialogue, turn, answer, config)
-    ]
+def make_recipe_payloads(dialogue: AudioDialogue) -> Iterator[Payload]:
+    """Yields the requests of a dialogue as the recipe makes them: one per tick, nothing shared, of one token each."""
+    for turn, answer in find_answered_turns(dialogue.turns, both_directions=False):
+        yield from _make_turn_payloads(dialogue, turn, answer, OracleConfig())
 
 
-def _make_turn_payloads(dialogue: Dialogue, turn: Turn, answer: Turn, config: OracleConfig) -> list[Payload]:
-    """Returns the recipe's requests for one turn of the user, one at each tick."""
+def _make_turn_payloads(dialogue: AudioDialogue, turn: Turn, answer: Turn, config: OracleConfig) -> Iterator[Payload]:
+    """Yields the recipe's requests for one turn of the user, one at each tick."""
     turns = dialogue.turns[: turn.turn_index]
     before = [format_history_line(ROLES[each.speaker], each.spoken_text, is_whole=True) for each in turns]
     words = list_words(turn)
-    made = []
     for tick in make_ticks(words, config.interval_s, config.level_bounds, config.max_requests_per_turn):
         heard = " ".join(word.word for word in words[: tick.n_words_heard])
         conversation = "\n".join([*before, format_history_line(ROLES[turn.speaker], heard, is_whole=True)])
@@ -110,69 +74,57 @@ def _make_turn_payloads(dialogue: Dialogue, turn: Turn, answer: Turn, config: Or
         if tick.level > 0:
             parts.append(f"Hidden hint: {answer.spoken_text}")
         content = "\n\n".join([*parts, "The assistant will say:"])
-        made.append({"messages": [{"role": "user", "content": content}], "max_tokens": 1, "temperature": 0.0})
-    return made
+        yield {"messages": [{"role": "user", "content": content}], "max_tokens": 1, "temperature": 0.0}
 
 
-def count_tokens(payloads: Sequence[Payload], open_client: OpenClient) -> PromptTokens:
-    """Sends all payloads concurrently, as the oracle stage does, and returns the prompt tokens that the server reports.
+def count_tokens(payloads: Sequence[Payload], n_in_flight: int) -> dict[str, float]:
+    """Sends all payloads to a new server of the embedded model, at most `n_in_flight` at once, as the stage does.
 
-    Raises:
-        ValueError: the server did not report cached tokens.
+    Returns the number of requests and of their prompt tokens, in all and computed, by the server's own figures. Exits
+    with a message if the server does not report cached tokens.
     """
+    chat = ChatConfig(n_slots=n_in_flight)
 
-    async def ask() -> list[ChatReply]:
-        async with open_client() as client:
+    async def ask(folder: str) -> list[ChatReply]:
+        async with open_client(chat, endpoint, BudgetConfig(), f"{folder}/a.sqlite", lambda _: None)() as client:
             return await gather_all([client.ask(payload) for payload in payloads])
 
-    replies = asyncio.run(ask())
+    with tempfile.TemporaryDirectory() as folder, build_chat_engine(chat).serve() as endpoint:
+        replies = asyncio.run(ask(folder))
     cached = [reply.n_tokens_cached for reply in replies if reply.n_tokens_cached is not None]
     if len(cached) < len(replies):
-        raise ValueError("The server does not report cached tokens.")
-    return PromptTokens(len(replies), sum(reply.n_tokens_in for reply in replies), sum(cached))
-
-
-def measure_prompts(payloads: Sequence[Payload], n_in_flight: int) -> PromptTokens:
-    """Sends all payloads to a new server of the embedded model, at most `n_in_flight` at once; see `count_tokens`."""
-    from pipelines.run.execute import open_client
-    from pipelines.run.stages import build_chat_engine
-
-    chat = ChatConfig(n_slots=n_in_flight)
-    with tempfile.TemporaryDirectory() as folder, build_chat_engine(chat).serve() as endpoint:
-        return count_tokens(payloads, open_client(chat, endpoint, BudgetConfig(), f"{folder}/a.sqlite", lambda _: None))
-
-
-def read_dialogues(folder: str, n: int) -> list[Dialogue]:
-    """Reads at most `n` dialogues, spread evenly over a dataset."""
-    from data_schemas.reader import DatasetReader
-
-    reader = DatasetReader(folder)
-    step = max(1, sum(shard.n_rows for shard in reader.shards()) // n)
-    return list(islice(reader.dialogues(), 0, step * n, step))
+        sys.exit("The server does not report cached tokens.")
+    n_tokens = sum(reply.n_tokens_in for reply in replies)
+    n_computed = n_tokens - sum(cached)
+    return {
+        "requests": len(replies),
+        "tokens": n_tokens,
+        "computed": n_computed,
+        "tokens_a_request": n_tokens / len(replies),
+        "computed_a_request": n_computed / len(replies),
+    }
 
 
 def main() -> None:
     """Compares both ways on some dialogues with the embedded model, without a cache of answers."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser = make_parser(__doc__)
     parser.add_argument("folder", help="folder of a dataset")
-    parser.add_argument("--n", type=int, default=6, help="number of dialogues")
+    parser.add_argument("--n", type=int, default=6, help="number of dialogues, spread evenly over the dataset")
     parser.add_argument("--in-flight", type=int, nargs="+", default=[1], help="numbers of concurrent requests")
-    parser.add_argument("--prompts", nargs="+", choices=list_prompt_sets(), default=["v2", "whole"], help="prompt sets")
-    parser.add_argument(
-        "--cap", type=int, nargs="+", default=[8, 1000], help="maximum numbers of requests for one turn"
-    )
     options = parser.parse_args()
-    dialogues = read_dialogues(options.folder, options.n)
-    asked = [payload for dialogue in dialogues for payload in make_recipe_payloads(dialogue, OracleConfig())]
-    recipe = measure_prompts(asked, n_in_flight=1)
-    print(json.dumps({"way": "recipe", "in_flight": 1} | recipe.compare_with(recipe)), flush=True)
-    for prompts in options.prompts:
-        for cap in options.cap:
-            config = OracleConfig(prompt=prompts, max_requests_per_turn=cap)
-            asked = [payload for dialogue in dialogues for payload in make_our_payloads(dialogue, config)]
-            for n in options.in_flight:
-                way = {"way": prompts, "cap": cap, "in_flight": n}
-                print(json.dumps(way | measure_prompts(asked, n).compare_with(recipe)), flush=True)
+    reader = DatasetReader(options.folder)
+    step = max(1, sum(shard.n_rows for shard in reader.shards()) // options.n)
+    dialogues = list(islice(reader.dialogues(), 0, step * options.n, step))
+    recipe = count_tokens([payload for each in dialogues for payload in make_recipe_payloads(each)], 1)
+    rows: list[dict[str, Any]] = [{"way": "recipe", "cap": None, "in_flight": 1} | recipe]
+    for prompts, cap in product(("v2", "whole"), (8, 1_000)):
+        config = OracleConfig(prompt=prompts, max_requests_per_turn=cap)
+        payloads = [payload for each in dialogues for payload in make_our_payloads(each, config)]
+        ways = ({"way": prompts, "cap": cap, "in_flight": n} for n in options.in_flight)
+        rows += [way | count_tokens(payloads, way["in_flight"]) for way in ways]
+    names = ("requests", "tokens", "computed")
+    rows = [row | {f"{name} of recipe": row[name] / recipe[name] for name in names} for row in rows]
+    print_figures({"prompts": rows}, options.json)
 
 
 if __name__ == "__main__":

@@ -25,17 +25,16 @@ DELAYS = [0, *2 * [0, *[1] * (N_CODEBOOKS - 1)]]
 """Delays of the text and then of the codes of both voices."""
 
 
-def measure_best_s(make_work: Callable[[], Callable[[], Any]], n_rounds: int) -> tuple[float, Any]:
-    """Does work in several rounds; returns the minimum of its processor seconds, and its last result.
+def measure_best_s(work: Callable[[Any], Any], given: Any, n_rounds: int) -> tuple[float, Any]:
+    """Does work in several rounds, each with a copy of `given`, into which it may write.
 
-    Args:
-        make_work: prepares the inputs of a round, which is not timed, and returns the work.
+    Returns the minimum of its processor seconds, and its last result.
     """
     best_s, made = float("inf"), None
     for _ in range(n_rounds):
-        work = make_work()
+        copied = copy.deepcopy(given)
         before_s = time.process_time()
-        made = work()
+        made = work(copied)
         best_s = min(best_s, time.process_time() - before_s)
     return best_s, made
 
@@ -108,18 +107,16 @@ def main() -> None:
         rows = [[arrays[f"arr_{2 * at + other}"].tolist() for other in (0, 1)] for at in range(len(dialogues))]
     sys.path.insert(0, str(Path.cwd()))
     warnings.simplefilter("ignore")  # their remarks on single tokens
-    seconds: dict[str, float] = {}
-    seconds["schedule"], n_requests = measure_best_s(lambda: lambda: count_requests(dialogues), n_rounds)
-
-    def make_text_work() -> Callable[[], Any]:
-        copied = copy.deepcopy(dialogues)  # the tool writes into its input
-        return lambda: make_texts(copied, tokenizer)
-
-    seconds["text"], texts = measure_best_s(make_text_work, n_rounds)
-    seconds["packing"], packed = measure_best_s(lambda: lambda: pack(rows, tokenizer.get_piece_size()), n_rounds)
-    print(
-        json.dumps({"s": seconds, "n_requests": n_requests, "texts": texts, "columns": [*map(digest_columns, packed)]})
-    )
+    schedule_s, n_requests = measure_best_s(count_requests, dialogues, n_rounds)
+    text_s, texts = measure_best_s(lambda copied: make_texts(copied, tokenizer), dialogues, n_rounds)
+    packing_s, packed = measure_best_s(lambda copied: pack(copied, tokenizer.get_piece_size()), rows, n_rounds)
+    told = {
+        "s": {"schedule": schedule_s, "text": text_s, "packing": packing_s},
+        "n_requests": n_requests,
+        "texts": texts,
+        "columns": [digest_columns(each) for each in packed],
+    }
+    print(json.dumps(told))
 
 
 if __name__ == "__main__":

@@ -1,8 +1,6 @@
-"""Load tests of the server: cost of a frame, delay of answers, soak tests, switches of the chat model, attacks.
+"""Load tests of the server: cost of a frame, soak tests, switches of the chat model, attacks.
 
     python -m benchmarks.serve frames [CHECKPOINT] [--sessions 1 2 3 4 6 8] [--seconds 20] [--json FILE]
-    python -m benchmarks.serve frames --device cuda --no-cuda-graphs
-    python -m benchmarks.serve delays CHECKPOINT TOKENS_OR_DATASET [--n 30] [--rows FILE] [--json FILE]
     python -m benchmarks.serve soak [--n 200] [--at-once 4] [--json FILE]
     python -m benchmarks.serve soak --real [CHECKPOINT] [--minutes 10] [--at-once 2] [--json FILE]
     python -m benchmarks.serve swap [CHECKPOINT] [--swaps 6] [--json FILE]
@@ -22,9 +20,10 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from benchmarks import serve_attack, serve_delays, serve_frames
+from benchmarks.command import print_figures
+from benchmarks.serve_attack import run_attacks
 from benchmarks.serve_checkpoint import make_random_checkpoint
-from benchmarks.serve_questions import draw_questions
+from benchmarks.serve_frames import find_largest_in_real_time, measure_frames
 from benchmarks.serve_soak_real import run_real_soak
 from benchmarks.serve_swap import run_swaps
 from data_schemas.presets import PRESETS
@@ -32,91 +31,50 @@ from kame_model.checkpoint.load import load_checkpoint
 from tests.support.serving import tiny_checkpoint
 from tests.support.soak import soak
 
+Figures = dict[str, Any]
 
-def run_frames(options: argparse.Namespace) -> bool:
-    """Measures frame times and the largest number of sessions in real time; returns False if nothing fits the GPU."""
+
+def run_frames(options: argparse.Namespace) -> Figures:
+    """Measures frame times and the largest number of sessions in real time; exits if nothing fits the GPU."""
     with _open_checkpoint(options.checkpoint, options.preset, options.codec, options.device) as folder:
         loaded = load_checkpoint(folder, options.device)
-        measure = serve_frames.measure_frames
-        times = measure(loaded, options.sessions, options.seconds, options.rounds, options.cuda_graphs)
-    largest = serve_frames.find_largest_in_real_time(times)
-    print(f"{serve_frames.format_table(times)}\n\nThe most sessions in real time, of those measured: {largest}")
-    _write_json(options.json, {"largest_in_real_time": largest, "times": [asdict(each) for each in times]})
+        times = measure_frames(loaded, options.sessions, options.seconds, options.rounds, options.cuda_graphs)
     if len(times) < len(options.sessions):
-        _print_line(f"Not measured, because the GPU has too little memory: {options.sessions[len(times) :]} sessions")
-    return bool(times)
+        left_out = f"Not measured, because the GPU has too little memory: {options.sessions[len(times) :]} sessions"
+        if not times:
+            sys.exit(left_out)
+        print(left_out, file=sys.stderr)
+    return {"largest_in_real_time": find_largest_in_real_time(times), "times": [asdict(each) for each in times]}
 
 
-def run_delays(options: argparse.Namespace) -> bool:
-    """Measures the delay of answers in each mode; returns False if there is no question."""
-    measured_with = (options.checkpoint, options.most_wait_s, options.settings)
-    known = serve_delays.WaitsFile(options.rows, serve_delays.identify(*measured_with) if options.rows else "")
-    asked = draw_questions(options.dataset, options.checkpoint, options.splits, options.n, options.seed)
-    if not asked:
-        print(f"{options.dataset} has no question in {', '.join(options.splits)} that can be asked.", file=sys.stderr)
-        return False
-    least_s, most_s = serve_delays.estimate_duration_s(known.list_missing(asked), options.most_wait_s)
-    _print_line(f"{len(known.waits)} waits are known; the rest takes {least_s / 60:.0f} to {most_s / 60:.0f} minutes")
-    waits = serve_delays.measure_delays(
-        options.checkpoint, asked, options.most_wait_s, options.settings, known, _print_line
-    )
-    rows = serve_delays.summarise(waits)
-    print(serve_delays.format_table(rows))
-    _write_json(options.json, {"modes": rows, "waits": serve_delays.to_json(waits)})
-    return True
-
-
-def run_soak(options: argparse.Namespace) -> bool:
-    """Runs a soak test; returns False if a check failed."""
+def run_soak(options: argparse.Namespace) -> Figures:
+    """Runs a soak test."""
     if options.real:
-        with _open_checkpoint(options.checkpoint, "nano") as folder:
-            real = run_real_soak(str(folder), options.minutes, options.at_once, options.settings, _print_line)
-        return _conclude(real.as_json(), options.json)
+        with _open_checkpoint(options.checkpoint) as place:
+            return run_real_soak(str(place), options.minutes, options.at_once)
     with tempfile.TemporaryDirectory() as folder:
         tiny = tiny_checkpoint(Path(folder)) if options.checkpoint is None else load_checkpoint(options.checkpoint)
         report = soak(
-            tiny, options.n, options.at_once, on_caller=lambda told: _print_line(f"{told.number} {told.fault}")
+            tiny, options.n, options.at_once, on_caller=lambda told: print(told.number, told.fault, file=sys.stderr)
         )
-    return _conclude(report.as_json(), options.json)
+    return report.as_json()
 
 
-def run_swap(options: argparse.Namespace) -> bool:
-    """Switches the chat model during a conversation between two real servers; returns False if a check failed."""
-    with _open_checkpoint(options.checkpoint, "nano") as folder:
-        report = run_swaps(str(folder), options.swaps, options.settings, _print_line)
-    return _conclude(report.as_json(), options.json)
+def run_swap(options: argparse.Namespace) -> Figures:
+    """Switches the chat model during a conversation between two real servers."""
+    with _open_checkpoint(options.checkpoint) as folder:
+        return run_swaps(str(folder), options.swaps).as_json()
 
 
-def run_attacks(options: argparse.Namespace) -> bool:
-    """Runs attacks beside a good caller, each on its own server, and prints what they cost; always returns True."""
-    with _open_checkpoint(options.checkpoint, "nano") as folder:
-        outcomes = serve_attack.run_attacks(str(folder), options.only, options.settings, _print_line)
-    print(serve_attack.format_table(outcomes))
-    _write_json(options.json, serve_attack.to_json(outcomes))
-    return True
-
-
-def _print_line(what: object) -> None:
-    """Prints a line to standard error."""
-    print(what, file=sys.stderr, flush=True)
-
-
-def _conclude(figures: dict[str, Any], file: Path | None) -> bool:
-    """Prints and writes figures; returns whether all checks passed."""
-    print(json.dumps(figures, indent=1))
-    _write_json(file, figures)
-    return not figures["broken"]
-
-
-def _write_json(file: Path | None, figures: dict[str, Any]) -> None:
-    """Writes figures to a file; does nothing if it is None."""
-    if file is not None:
-        file.write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
+def run_attack(options: argparse.Namespace) -> Figures:
+    """Runs attacks beside a good caller, each on its own server, and tells what they cost."""
+    with _open_checkpoint(options.checkpoint) as folder:
+        return {"attacks": list(run_attacks(str(folder), options.only))}
 
 
 @contextmanager
 def _open_checkpoint(
-    named: str | None, preset: str, codec: str = "codec2-learnt", device: str = "cpu"
+    named: str | None, preset: str = "nano", codec: str = "codec2-learnt", device: str = "cpu"
 ) -> Iterator[str | Path]:
     """Yields the given checkpoint, or a random one of a preset's shape for the duration of the `with` block."""
     if named is not None:
@@ -128,55 +86,40 @@ def _open_checkpoint(
 
 def _make_parser() -> argparse.ArgumentParser:
     """Makes the parser of all commands; `run` of its result is the function of the command."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.serve", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     commands = parser.add_subparsers(required=True)
 
-    def add_command(name: str, run: Callable[[argparse.Namespace], bool]) -> argparse.ArgumentParser:
+    def add_command(name: str, run: Callable[[argparse.Namespace], Figures]) -> argparse.ArgumentParser:
         """Adds a command with the options that all have."""
         added = commands.add_parser(name, help=run.__doc__)
         added.set_defaults(run=run)
         added.add_argument("--json", type=Path, help="write all figures to this file as well")
-        added.add_argument(
-            "--set", dest="settings", action="append", default=[], help="additional option for kame serve --set"
-        )
+        if name != "delays":
+            added.add_argument(
+                "checkpoint", nargs="?", help="folder, or owner/name on the Hub; default: random weights"
+            )
         return added
 
     each = add_command("frames", run_frames)
-    each.add_argument("checkpoint", nargs="?", help="folder, or owner/name on the Hub; default: random weights")
     each.add_argument("--sessions", type=int, nargs="+", default=[1, 2, 3, 4, 6, 8])
-    each.add_argument(
-        "--seconds", type=float, default=20.0, help="seconds of real time for each number of sessions, in each round"
-    )
+    each.add_argument("--seconds", type=float, default=20.0, help="of each number of sessions, in each round")
     each.add_argument("--rounds", type=int, default=3)
     each.add_argument("--preset", choices=PRESETS, default="nano", help="shape of the random checkpoint")
-    each.add_argument(
-        "--codec", choices=["codec2-learnt", "mimi"], default="codec2-learnt", help="codec of the random checkpoint"
-    )
+    each.add_argument("--codec", choices=["codec2-learnt", "mimi"], default="codec2-learnt", help="of that checkpoint")
     each.add_argument("--device", default="cpu")
     each.add_argument(
         "--cuda-graphs", action=argparse.BooleanOptionalAction, default=True, help="use CUDA graphs; no effect on a CPU"
     )
-    each = add_command("delays", run_delays)
-    each.add_argument("checkpoint")
-    each.add_argument("dataset", help="folder of a dataset or of token rows")
-    each.add_argument("--n", type=int, default=30, help="number of dialogues")
-    each.add_argument("--splits", nargs="+", default=["validation", "test"])
-    each.add_argument("--seed", type=int, default=0, help="seed of the choice of dialogues")
-    each.add_argument(
-        "--rows", type=Path, help="file to which each delay is appended; those in it are not measured again"
-    )
-    each.add_argument("--most-wait-s", type=float, default=30.0, help="maximum wait for an answer, in seconds")
     each = add_command("soak", run_soak)
-    each.add_argument("checkpoint", nargs="?")
     each.add_argument("--n", type=int, default=200, help="number of callers on the simulated clock")
     each.add_argument("--at-once", type=int, default=4)
     each.add_argument("--real", action="store_true", help="use real components over the network")
     each.add_argument("--minutes", type=float, default=10.0, help="duration of the real soak test, in minutes")
     each = add_command("swap", run_swap)
-    each.add_argument("checkpoint", nargs="?")
     each.add_argument("--swaps", type=int, default=6, help="number of switches, one in each turn of the caller")
-    each = add_command("attack", run_attacks)
-    each.add_argument("checkpoint", nargs="?")
+    each = add_command("attack", run_attack)
     each.add_argument("--only", nargs="+", default=[], help="attacks whose names contain one of these")
     return parser
 
@@ -184,7 +127,11 @@ def _make_parser() -> argparse.ArgumentParser:
 def main() -> None:
     """Runs the benchmark; exit code 1 if a check failed."""
     options = _make_parser().parse_args()
-    sys.exit(0 if options.run(options) else 1)
+    figures = options.run(options)
+    print_figures(figures, as_json=False)
+    if options.json is not None:
+        options.json.write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
+    sys.exit(bool(figures.get("broken")))
 
 
 if __name__ == "__main__":

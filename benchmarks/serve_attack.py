@@ -7,12 +7,13 @@ of the network code.
 """
 
 import asyncio
-import base64
 import json
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import httpx
@@ -20,12 +21,14 @@ import numpy as np
 import psutil  # type: ignore[import-untyped]
 from websockets.exceptions import InvalidStatus
 
+from benchmarks.command import measure_mib
 from benchmarks.serve_process import Running, run_server
 from benchmarks.serve_realtime import RealtimeCall
 from data_schemas.units import FRAME_N_SAMPLES, FRAME_S, SAMPLE_RATE_HZ
 from kame_model.serve.client.client import play_in_real_time
 from tests.support.arrivals import longest_wait_s
 from tests.support.raw_sockets import TEXT, asking, frame
+from tests.support.realtime_protocol import append
 from tests.support.runs import RunError
 
 SETTINGS = (
@@ -42,20 +45,14 @@ SETTINGS = (
 _BEFORE_S, _BEHIND_S = 3.0, 3.0
 _ASK_S, _ANSWER_S = 0.5, 2.0
 _TICK_S = 0.02
-_FEW_DESCRIPTORS = 128
-_N_SILENT = 150
-_AGAIN_S = 1.0
-_N_ASKED = 8
-_SMALL_BYTES = 4096
-_N_ASKERS, _N_REQUESTS_PER_S = 30, 100
 _LET_IN_S = 30.0
 _N_TRIES = 5
 _LOST = (OSError, asyncio.IncompleteReadError)
+_HERE, _ELSEWHERE = "127.0.0.1", "127.0.0.2"
+"""IP addresses of attackers: the good caller's own, and another one (Linux has all of 127.0.0.0/8)."""
 
-PING, EMPTY_START, EMPTY_CONTINUATION = b"\x89\x80mask", b"\x01\x80mask", b"\x00\x80mask"
-"""Masked frames of RFC 6455 without a payload."""
-FULL_PING = b"\x89\xfdmask" + bytes(125)
-"""Ping of maximum length."""
+Outcome = dict[str, Any]
+Send = Callable[[asyncio.StreamWriter], Awaitable[None]]
 
 
 class Harm:
@@ -77,115 +74,59 @@ class Harm:
         self.begins, self.ends = asyncio.Event(), asyncio.Event()
         self.n_closed = 0
 
-    async def flood(self, piece: bytes, bytes_per_s: float, first: bytes = b"", reads: bool = True) -> None:
+    async def flood(
+        self, piece: bytes, every_s: float = _TICK_S, first: bytes = b"", most_unread: int | None = None
+    ) -> None:
         """Opens a socket and sends the same data until the server closes it or the time is over, then waits for `ends`.
 
         Args:
-            piece: the data, which is repeated at `bytes_per_s`.
             first: data that is sent before.
-            reads: whether the client reads what the server sends.
+            most_unread: size of the client's buffer, if it reads nothing that the server sends.
         """
-        async with self._open_socket() as (reader, writer):
-            reading = asyncio.create_task(_read_all(reader)) if reads else None
+        async with self._open_socket(most_unread or 1 << 16) as (reader, writer):
+            reading = asyncio.create_task(_read_all(reader)) if most_unread is None else None
             writer.write(first)
-            chunk = piece * round(bytes_per_s * _TICK_S / len(piece))
             with suppress(TimeoutError):
                 async with asyncio.timeout(self._seconds):
                     while not writer.is_closing():
-                        writer.write(chunk)
+                        writer.write(piece)
                         await writer.drain()
-                        await asyncio.sleep(_TICK_S)
+                        await asyncio.sleep(every_s)
             await self.ends.wait()
             if reading is not None:
                 reading.cancel()
 
-    async def talk_without_reading(self) -> None:
-        """Opens a socket, sends audio in real time, requests as many answers as allowed, and reads none.
+    async def reconnect(self, number: int, send: Send, source: str, again_s: float) -> None:
+        """Sends on one connection after another, each until the server closes it, until the time is over.
 
-        It ends like `flood`.
-        """
-        sound = base64.b64encode(bytes(2 * FRAME_N_SAMPLES)).decode()
-        said = _make_text_frame({"type": "input_audio_buffer.append", "audio": sound})
-        none = _make_text_frame({"type": "none", "event_id": "x" * 512})
-        asked = none * _N_ASKED + _make_text_frame({"type": "response.create"})
-        async with self._open_socket(_SMALL_BYTES) as (_, writer):
-            writer.write(_make_text_frame({"type": "session.update", "kame": {"events": True}}))
-            with suppress(TimeoutError):
-                async with asyncio.timeout(self._seconds):
-                    while not writer.is_closing():
-                        writer.write(said + asked)
-                        await asyncio.sleep(FRAME_S)
-            await self.ends.wait()
-
-    async def ask_often(self, source: str) -> None:
-        """Sends requests without a token, on one connection after another, faster than allowed.
-
-        Args:
-            source: IP address of the client.
+        The clients begin in turn, 150 a second, from the IP address `source`; each waits `again_s` between connections.
         """
         await self.begins.wait()
+        await asyncio.sleep(number / 150)
         with suppress(TimeoutError):
             async with asyncio.timeout(self._seconds):
                 while True:
                     with suppress(*_LOST):
-                        await self._ask_until_closed(_ABOUT * round(_N_REQUESTS_PER_S * _TICK_S), source)
+                        await self._send_until_closed(send, source)
                     self.n_closed += 1
-                    await asyncio.sleep(_TICK_S)
+                    await asyncio.sleep(again_s)
 
-    async def _ask_until_closed(self, requests: bytes, source: str) -> None:
-        """Sends requests on one connection until the server closes it."""
+    async def _send_until_closed(self, send: Send, source: str) -> None:
+        """Sends on one connection until the server closes it."""
         reader, writer = await asyncio.open_connection(*self._place, local_addr=(source, 0))
-        reading = asyncio.create_task(_read_all(reader))
+        sending = asyncio.ensure_future(send(writer))
         try:
-            while not reading.done():
-                writer.write(requests)
-                await writer.drain()
-                await asyncio.sleep(_TICK_S)
-        finally:
-            reading.cancel()
-            writer.transport.abort()
-
-    async def send_slowly(self, number: int, head: bytes, source: str) -> None:
-        """Sends the head of a request without a token at one byte per second, and reconnects when the server closes.
-
-        Args:
-            number: number of the client; clients start in turn within the first second.
-            head: the data; if it is empty, nothing is sent.
-            source: IP address of the client.
-        """
-        await self.begins.wait()
-        await asyncio.sleep(number / _N_SILENT)
-        with suppress(TimeoutError):
-            async with asyncio.timeout(self._seconds):
-                while True:
-                    with suppress(*_LOST):
-                        await self._send_until_closed(head, source)
-                    self.n_closed += 1
-                    await asyncio.sleep(_AGAIN_S)
-
-    async def _send_until_closed(self, head: bytes, source: str) -> None:
-        """Sends the head of a request, one byte per second, on one connection, and waits until the server closes it."""
-        reader, writer = await asyncio.open_connection(*self._place, local_addr=(source, 0))
-        sending = asyncio.create_task(_send_byte_by_byte(writer, head))
-        try:
-            await _read_all(reader)  # until it is closed
+            await _read_all(reader)
         finally:
             sending.cancel()
+            await asyncio.gather(sending, return_exceptions=True)
             writer.transport.abort()
 
     @asynccontextmanager
-    async def _open_socket(
-        self, most_unread: int = 1 << 16
-    ) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
+    async def _open_socket(self, most_unread: int) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
         """Opens a socket in mode cascade, which needs no time of the device, and yields it when the attack begins.
 
-        A lost connection ends the `with` block without an error.
-
-        Args:
-            most_unread: maximum number of bytes that this side leaves unread.
-
-        Raises:
-            RunError: it was rejected.
+        A lost connection ends the `with` block without an error; a rejected one raises a RunError.
         """
         bare = socket.socket()
         bare.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, most_unread)
@@ -213,18 +154,24 @@ async def _read_all(reader: asyncio.StreamReader) -> None:
             pass
 
 
-async def _send_byte_by_byte(writer: asyncio.StreamWriter, head: bytes) -> None:
-    """Sends the data at one byte per second, until all is sent or the connection is lost."""
-    with suppress(*_LOST):
-        for at in range(len(head)):
-            writer.write(head[at : at + 1])
-            await writer.drain()
-            await asyncio.sleep(1.0)
+async def _ask_often(writer: asyncio.StreamWriter) -> None:
+    """Sends 100 requests a second without a token, until the connection is lost: faster than allowed."""
+    while True:
+        writer.write(b"GET /v1/about HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n" * round(100 * _TICK_S))
+        await writer.drain()
+        await asyncio.sleep(_TICK_S)
 
 
-def _make_text_frame(message: dict[str, Any]) -> bytes:
-    """Returns a message as a WebSocket frame with JSON."""
-    return frame(TEXT, json.dumps(message).encode())
+async def _send_slowly(writer: asyncio.StreamWriter) -> None:
+    """Sends the head of a request without a token at one byte per second."""
+    for byte in b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n" + b"X-Slow: a\r\n" * 20:
+        writer.write(bytes([byte]))
+        await writer.drain()
+        await asyncio.sleep(1.0)
+
+
+async def _send_nothing(writer: asyncio.StreamWriter) -> None:
+    """Sends nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,199 +180,139 @@ class Attack:
 
     Attributes:
         seconds: duration.
-        do: runs all of its clients at once.
-        n_in: number of clients that are accepted first, before all others.
+        do: runs one of its clients, which is given its number.
+        n_clients: number of clients, which run at once.
+        is_let_in: whether they are accepted first, before all others.
         n_descriptors: file descriptors of the server (`ulimit -n`); with None, as many as this process.
     """
 
     name: str
     seconds: float
-    do: Callable[[Harm], Sequence[Awaitable[None]]]
-    n_in: int = 0
+    do: Callable[[Harm, int], Awaitable[object]]
+    n_clients: int = 1
+    is_let_in: bool = True
     n_descriptors: int | None = None
 
 
-_HEAD = b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n" + b"X-Slow: a\r\n" * 20
-_ABOUT = b"GET /v1/about HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
-_HERE, _ELSEWHERE = "127.0.0.1", "127.0.0.2"
-"""IP addresses of attackers: the good caller's own, and another one (Linux has all of 127.0.0.0/8)."""
+def list_attacks() -> Iterator[Attack]:
+    """Yields all attacks; the first one has no clients."""
+    ping, full_ping = b"\x89\x80mask", b"\x89\xfdmask" + bytes(125)  # masked frames of RFC 6455
+    empty_start, empty_continuation = b"\x01\x80mask", b"\x00\x80mask"
+    n_frames_in_a_tick = round(0.8e6 * _TICK_S / len(ping))
+    messages = (
+        {"type": "session.update", "kame": {"events": True}},
+        append(np.zeros(FRAME_N_SAMPLES, np.float32)),
+        *[{"type": "none", "event_id": "x" * 512}] * 8,
+        {"type": "response.create"},
+    )
+    start, *talk = (frame(TEXT, json.dumps(each).encode()) for each in messages)
+    yield Attack("none", 8.0, lambda harm, _: harm.ends.wait(), n_clients=0)
+    yield Attack("pings, 0.8 MB/s", 8.0, lambda harm, _: harm.flood(ping * n_frames_in_a_tick))
+    continued = empty_continuation * n_frames_in_a_tick
+    yield Attack("empty fragments, 0.8 MB/s", 8.0, lambda harm, _: harm.flood(continued, first=empty_start))
+    pings = full_ping * round(10e6 * _TICK_S / len(full_ping))
+    yield Attack("pings, 10 MB/s, unread", 10.0, lambda harm, _: harm.flood(pings, most_unread=1 << 16))
+    yield Attack(
+        "6 callers read nothing",
+        75.0,
+        lambda harm, _: harm.flood(b"".join(talk), FRAME_S, start, most_unread=4096),
+        n_clients=6,
+    )
+    ask_often = partial(Harm.reconnect, send=_ask_often, source=_ELSEWHERE, again_s=_TICK_S)
+    yield Attack("30 askers, 3,000 requests/s", 8.0, ask_often, n_clients=30, is_let_in=False)
+    for source in (_ELSEWHERE, _HERE):
+        for name, send in (("silent sockets", _send_nothing), ("slow headers", _send_slowly)):
+            do = partial(Harm.reconnect, send=send, source=source, again_s=1.0)
+            yield Attack(f"150 {name}, {source}", 15.0, do, n_clients=150, is_let_in=False, n_descriptors=128)
 
 
-def _make_slow_attack(name: str, head: bytes, source: str) -> Attack:
-    """Makes an attack of many clients that run `Harm.send_slowly`, on a server with few file descriptors."""
+def run_attacks(checkpoint: str, only: Sequence[str]) -> Iterator[Outcome]:
+    """Runs each attack in turn, each on a server of its own; yields their results.
 
-    def do(harm: Harm) -> list[Awaitable[None]]:
-        return [harm.send_slowly(number, head, source) for number in range(_N_SILENT)]
-
-    return Attack(f"{_N_SILENT} {name}, {source}", 15.0, do, n_descriptors=_FEW_DESCRIPTORS)
-
-
-ATTACKS = (
-    Attack("none", 8.0, lambda _: []),
-    Attack("pings, 0.8 MB/s", 8.0, lambda harm: [harm.flood(PING, 800_000)], 1),
-    Attack("empty fragments, 0.8 MB/s", 8.0, lambda harm: [harm.flood(EMPTY_CONTINUATION, 800_000, EMPTY_START)], 1),
-    Attack("pings, 10 MB/s, unread", 10.0, lambda harm: [harm.flood(FULL_PING, 10_000_000, reads=False)], 1),
-    Attack("6 callers read nothing", 75.0, lambda harm: [harm.talk_without_reading() for _ in range(6)], 6),
-    Attack(
-        f"{_N_ASKERS} askers, 3,000 requests/s",
-        8.0,
-        lambda harm: [harm.ask_often(_ELSEWHERE) for _ in range(_N_ASKERS)],
-    ),
-    _make_slow_attack("silent sockets", b"", _ELSEWHERE),
-    _make_slow_attack("slow headers", _HEAD, _ELSEWHERE),
-    _make_slow_attack("silent sockets", b"", _HERE),
-    _make_slow_attack("slow headers", _HEAD, _HERE),
-)
-
-
-@dataclass(slots=True)
-class Outcome:
-    """Result of an attack.
-
-    Attributes:
-        n_sent, n_answered, n_dropped: frames of the good caller.
-        longest_gap_ms: longest time between two frames that it received.
-        ended: why the good caller's session ended early; empty if it did not.
-        grown_mib: maximum growth of the server's memory.
-        descriptors: file descriptors of the server: before, maximum, after the attack with its clients, without them.
-        n_asked, n_healthy: number of requests to `/healthz`, and of answers within 2 s.
-        unhealthy: the other responses.
-        n_closed: number of the attackers' connections that the server closed or rejected.
-    """
-
-    name: str
-    n_sent: int = 0
-    n_answered: int = 0
-    n_dropped: int = 0
-    longest_gap_ms: float = 0.0
-    ended: str = ""
-    grown_mib: float = 0.0
-    descriptors: list[int] = field(default_factory=list)
-    n_asked: int = 0
-    n_healthy: int = 0
-    unhealthy: list[str] = field(default_factory=list)
-    n_closed: int = 0
-
-
-def run_attacks(
-    checkpoint: str, only: Sequence[str], settings: Sequence[str], on_outcome: Callable[[Outcome], None]
-) -> list[Outcome]:
-    """Runs each attack in turn, each on a server of its own; returns their results.
+    If a server refuses the good caller, the attack is repeated on another one, at most five times.
 
     Args:
         only: parts of the names of the attacks to run; if empty, all are run.
-        settings: additional options for `kame serve --set`.
-        on_outcome: called with each result.
 
     Raises:
         RunError: a server does not start or end, or has no time even for the good caller.
     """
-    outcomes = []
-    for each in ATTACKS:
-        if not only or any(part in each.name for part in only):
-            outcomes.append(_run_on_server(checkpoint, settings, each))
-            on_outcome(outcomes[-1])
-    return outcomes
-
-
-def _run_on_server(checkpoint: str, settings: Sequence[str], attack: Attack) -> Outcome:
-    """Runs one attack on a new server, and again on another one, at most five times, if it refuses the good caller.
-
-    Raises:
-        RunError: no server lets the good caller in, or a server does not start or end.
-    """
-    for _ in range(_N_TRIES):
-        with suppress(InvalidStatus), run_server(checkpoint, [*SETTINGS, *settings], attack.n_descriptors) as server:
-            return asyncio.run(_measure_attack(server, attack))
-    raise RunError("The server lets the good caller in at no time: the machine has too much else to do.")
+    for attack in list_attacks():
+        if only and not any(part in attack.name for part in only):
+            continue
+        outcome = None
+        for _ in range(_N_TRIES):
+            with suppress(InvalidStatus), run_server(checkpoint, SETTINGS, attack.n_descriptors) as server:
+                outcome = asyncio.run(_measure_attack(server, attack))
+                break
+        if outcome is None:
+            raise RunError("The server lets the good caller in at no time: the machine has too much else to do.")
+        print(outcome, file=sys.stderr, flush=True)
+        yield outcome
 
 
 async def _measure_attack(server: Running, attack: Attack) -> Outcome:
     """Runs an attack on a server while the good caller talks, from before it until after it.
 
+    Returns the frames of the good caller (`n_sent`, `n_answered`, `n_dropped`), the longest time between two that it
+    received, and why its session `ended` early; the maximum growth of the server's memory; its file descriptors before,
+    at most, after the attack with its clients, and without them; the number of requests to `/healthz`, and what came
+    other than an answer within 2 s; and how many of the attackers' connections the server closed or rejected.
+
     Raises:
         RunError, TimeoutError: the clients that are to be accepted first are refused, or not accepted within 30 s.
         InvalidStatus: the good caller is refused.
     """
-    outcome = Outcome(attack.name)
     url = httpx.URL(server.url)
     harm = Harm((url.host, url.port or 80), attack.seconds)
     process = psutil.Process(server.process_id)
-    outcome.descriptors = [process.num_fds()] * 2
-    harming = [asyncio.ensure_future(each) for each in attack.do(harm)]
+    seen = [(measure_mib(process), process.num_fds(), "")]
+    harming = [asyncio.ensure_future(attack.do(harm, number)) for number in range(attack.n_clients)]
     async with asyncio.timeout(_LET_IN_S):
-        while harm.n_in < attack.n_in and not any(each.done() for each in harming):
+        while attack.is_let_in and harm.n_in < attack.n_clients and not any(each.done() for each in harming):
             await asyncio.sleep(_TICK_S)
     sound = np.zeros(round((_BEFORE_S + attack.seconds + _BEHIND_S) * SAMPLE_RATE_HZ), np.float32)
     async with RealtimeCall(server.url, "mode=direct") as call:
         talking = asyncio.create_task(call.say(play_in_real_time(sound, 0.0)))
         await asyncio.sleep(_BEFORE_S)
-        watching = asyncio.create_task(_watch(process, server.url, _measure_mib(process), outcome))
+        before_mib = measure_mib(process)
+        watching = asyncio.create_task(_watch(process, server.url, seen))
         harm.begins.set()
-        await asyncio.sleep(attack.seconds)
-        await asyncio.sleep(_TICK_S)
-        outcome.descriptors.append(process.num_fds())
+        await asyncio.sleep(attack.seconds + _TICK_S)
+        n_with_clients = process.num_fds()
         harm.ends.set()
         watching.cancel()
         await asyncio.gather(watching, return_exceptions=True)
         await asyncio.gather(*harming)
         await talking
         await call.wait_until_answered()
-        outcome.descriptors.append(process.num_fds())
-    outcome.n_closed = harm.n_closed
-    outcome.n_sent, outcome.n_answered = call.n_sent, min(call.n_answered, call.n_sent)
-    outcome.n_dropped = sum(each["data"]["n_frames"] for each in call.select_events("dropped"))
-    outcome.longest_gap_ms = 1000 * max(map(longest_wait_s, call.side.runs()), default=0.0)
-    outcome.ended = call.ended
-    return outcome
+        descriptors = [seen[0][1], max(n for _, n, _ in seen), n_with_clients, process.num_fds()]
+    return {
+        "name": attack.name,
+        "n_sent": call.n_sent,
+        "n_answered": min(call.n_answered, call.n_sent),
+        "n_dropped": sum(each["data"]["n_frames"] for each in call.side.events if each["kind"] == "dropped"),
+        "longest_gap_ms": 1000 * max(map(longest_wait_s, call.side.runs()), default=0.0),
+        "ended": call.ended,
+        "grown_mib": max([before_mib, *(mib for mib, _, _ in seen[1:])]) - before_mib,
+        "descriptors": descriptors,
+        "n_asked": len(seen) - 1,
+        "unhealthy": [fault for _, _, fault in seen if fault],
+        "n_closed": harm.n_closed,
+    }
 
 
-async def _watch(process: psutil.Process, url: str, before_mib: float, outcome: Outcome) -> None:
-    """Records the server's memory, descriptors and health in the result, twice a second, until it is cancelled."""
+async def _watch(process: psutil.Process, url: str, seen: list[tuple[float, int, str]]) -> None:
+    """Adds a server's memory, descriptors and fault in answering `/healthz` twice a second, until it is cancelled."""
     loop = asyncio.get_running_loop()
     next_s = loop.time()
     while True:
+        fault = ""
         try:
             async with httpx.AsyncClient(timeout=_ANSWER_S) as client:
                 (await client.get(f"{url}/healthz")).raise_for_status()
-            outcome.n_asked += 1
-            outcome.n_healthy += 1
         except httpx.HTTPError as error:
-            outcome.n_asked += 1
-            outcome.unhealthy.append(repr(error))
-        outcome.grown_mib = max(outcome.grown_mib, _measure_mib(process) - before_mib)
-        outcome.descriptors[1] = max(outcome.descriptors[1], process.num_fds())
+            fault = repr(error)
+        seen.append((measure_mib(process), process.num_fds(), fault))
         next_s = max(next_s + _ASK_S, loop.time())
         await asyncio.sleep(next_s - loop.time())
-
-
-def _measure_mib(process: psutil.Process) -> float:
-    """Returns the resident memory of a process in MiB."""
-    return float(process.memory_info().rss) / 2**20
-
-
-def format_table(outcomes: Sequence[Outcome]) -> str:
-    """Returns the results as a table with a row for each attack."""
-    head = ("attack", "answered", "dropped", "gap ms", "+MiB", "descriptors", "/healthz", "closed")
-    rows = [
-        (
-            each.name,
-            f"{each.n_answered}/{each.n_sent}",
-            f"{each.n_dropped}",
-            f"{each.longest_gap_ms:.0f}",
-            f"{each.grown_mib:.0f}",
-            "/".join(map(str, each.descriptors)),
-            f"{each.n_healthy}/{each.n_asked}",
-            f"{each.n_closed}",
-        )
-        for each in outcomes
-    ]
-    widths = [max(len(row[column]) for row in (head, *rows)) for column in range(len(head))]
-    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in (head, *rows)]
-    ended = [f"{each.name}: {each.ended}" for each in outcomes if each.ended]
-    return "\n".join([*lines, "descriptors: before/most/clients still there/clients gone", *ended])
-
-
-def to_json(outcomes: Sequence[Outcome]) -> dict[str, Any]:
-    """Returns the results as JSON values."""
-    return {"attacks": [asdict(each) for each in outcomes]}

@@ -1,4 +1,4 @@
-"""Runs the real `kame serve` in another process for the duration of a `with` block."""
+"""The real `kame serve` in another process for the duration of a `with` block, and what its callers say."""
 
 import json
 import subprocess
@@ -6,16 +6,18 @@ import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
+from backends.engine import Samples
+from backends.tts.kokoro import Kokoro
 from tests.support.runs import RunError
+from tests.support.soak_verdict import SENTENCES
 
 _ENDING_S = 60
 
 
-@dataclass(frozen=True, slots=True)
-class Running:
+class Running(NamedTuple):
     """A server that callers can reach at `url`; `log` is the file with its standard error."""
 
     url: str
@@ -26,8 +28,6 @@ class Running:
 @contextmanager
 def run_server(checkpoint: str, settings: Sequence[str], n_descriptors: int | None = None) -> Iterator[Running]:
     """Runs `kame serve` on a free port of this machine for a `with` block, and yields how to reach it.
-
-    It has the embedded chat model if the settings name no other. Its log is deleted at the end of the block.
 
     Args:
         settings: options for `kame serve --set`.
@@ -59,3 +59,10 @@ def run_server(checkpoint: str, settings: Sequence[str], n_descriptors: int | No
                 process.kill()
                 process.wait()
                 raise RunError(f"The server did not end within {_ENDING_S} s of SIGTERM.") from None
+
+
+def speak_sentences() -> list[Samples]:
+    """Returns the audio of each of `SENTENCES`, spoken by Kokoro."""
+    kokoro = Kokoro()
+    voice = kokoro.voices()[0].name
+    return [kokoro.synthesise(each.text, voice, 1.0).samples for each in SENTENCES]

@@ -1,7 +1,6 @@
 """A caller of `/v1/realtime` over the network, who requests every frame and records when each came."""
 
 import asyncio
-import base64
 import json
 from collections.abc import AsyncIterator
 from contextlib import suppress
@@ -11,8 +10,8 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
 
 from backends.engine import Samples
-from kame_model.serve.web.realtime_events import encode_pcm16
 from tests.support.arrivals import RealtimeSide
+from tests.support.realtime_protocol import append
 
 _DROPPED = "input_audio_dropped"
 """The protocol's error for dropped frames, which the event `dropped` reports with their number."""
@@ -22,10 +21,6 @@ _OPEN_S = 60.0
 
 class RealtimeCall:
     """A call, as an asynchronous context manager.
-
-    Args:
-        url: URL of the server, http://…
-        query: query of the URL, without its question mark.
 
     Attributes:
         side: received events.
@@ -54,27 +49,19 @@ class RealtimeCall:
 
     async def __aexit__(self, *_: object) -> None:
         self._hearing.cancel()
-        await asyncio.gather(self._hearing, return_exceptions=True)
         await self._socket.close()
+        with suppress(asyncio.CancelledError):
+            await self._hearing
 
     async def send(self, message: dict[str, Any]) -> None:
-        """Sends a message of the protocol.
-
-        Raises:
-            ConnectionClosed: the server has ended the call.
-        """
+        """Sends a message of the protocol; raises `ConnectionClosed` if the server has ended the call."""
         await self._socket.send(json.dumps(message))
-
-    async def change(self, **changes: object) -> None:
-        """Changes settings of the conversation, given by name: mode, back-end or prompt."""
-        await self.send({"type": "session.update", "kame": changes})
 
     async def say(self, frames: AsyncIterator[Samples]) -> None:
         """Sends frames as they come, until there are no more or the server has ended the call (`ended`)."""
         try:
             async for frame in frames:
-                sound = base64.b64encode(encode_pcm16(frame)).decode()
-                await self.send({"type": "input_audio_buffer.append", "audio": sound})
+                await self.send(append(frame))
                 self.n_sent += 1
         except ConnectionClosed as error:
             self.ended = self.ended or f"connection lost: {error}"
@@ -91,10 +78,6 @@ class RealtimeCall:
     def n_answered(self) -> int:
         """Number of frames that came, plus those that passed while the caller requested more."""
         return sum(map(len, self.side.responses)) + self.side.n_unasked
-
-    def select_events(self, kind: str) -> list[dict[str, Any]]:
-        """Returns the received events of one kind, with their time `at_s`."""
-        return [event for event in self.side.events if event["kind"] == kind]
 
     async def _hear(self) -> None:
         """Records the server's messages until the connection ends, and requests each next response.
@@ -117,9 +100,3 @@ class RealtimeCall:
             self.ended = self.ended or f"the server sent what is not of the protocol: {error!r}"
         finally:
             self._news.set()  # who waits for an answer waits no longer
-
-
-def collect_texts(events: list[dict[str, Any]]) -> dict[str, str]:
-    """Returns the text of a caller's events, joined to one string for each kind: heard, oracle, said."""
-    pieces = {kind: [e["data"]["text"] for e in events if e["kind"] == kind] for kind in ("heard", "oracle", "said")}
-    return {kind: ("" if kind == "said" else " ").join(texts) for kind, texts in pieces.items()}

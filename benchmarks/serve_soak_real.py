@@ -10,29 +10,44 @@ whenever nobody is connected. `tests/support/soak_verdict.py` has the checks.
 
 import asyncio
 import itertools
+import json
 import os
 import random
 import signal
+import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack, suppress
-from dataclasses import asdict, dataclass, field
+from collections.abc import AsyncIterator
+from contextlib import suppress
+from dataclasses import asdict
 from typing import Any
 
 import httpx
+import numpy as np
 import psutil  # type: ignore[import-untyped]
+import sphn
 from prometheus_client.parser import text_string_to_metric_families
-from websockets.exceptions import InvalidStatus
+from websockets.asyncio.client import ClientConnection, connect
+from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from backends.engine import Samples
-from backends.tts.kokoro import Kokoro
-from benchmarks.serve_process import Running, run_server
-from benchmarks.serve_real_callers import KINDS, BadCaller, Kind, talk_once
+from benchmarks.command import measure_mib
+from benchmarks.serve_process import Running, run_server, speak_sentences
+from benchmarks.serve_realtime import RealtimeCall
 from data_schemas.errors import BackendError
+from data_schemas.units import FRAME_N_SAMPLES, FRAME_S, SAMPLE_RATE_HZ
+from kame_model.serve.client.client import Call, play_in_real_time, talk
+from kame_model.serve.client.talk_record import TalkRecord
+from kame_model.serve.web.moshi_protocol import Kind as MessageKind
+from tests.support.arrivals import n_gaps
+from tests.support.realtime_protocol import append
 from tests.support.recogniser_process import RecogniserProcess, recogniser_process
-from tests.support.soak_verdict import LOADED, SENTENCES, WAYS, Held, Outage, Talk, broken_promises, grown
+from tests.support.soak_verdict import LOADED, MODES, PATHS, WAYS, Held, Outage, Talk, broken_promises, grown
 
+KINDS = ("talks", "vanishes", "garbage", "silent", "fast")
+CHAT, _ = PATHS
+_SILENCE_S = 6.0
+"""Silence after the sentence, in seconds, for the answer."""
 _IDLE_S = 5
 _ROUND_S = 45.0
 _STOPPED_S, _AWAY_S = 8.0, 6.0
@@ -41,34 +56,139 @@ _BUSY = ("429", "503")
 """Status codes by which a server refuses callers for the moment."""
 
 
-@dataclass(slots=True)
-class RealReport:
-    """Result of the soak test; `broken` describes failed checks.
+async def talk_once(url: str, talked: Talk, sound: Samples) -> None:
+    """Calls the server, says a sentence in real time, listens to the answer, and records the result in `talked`.
+
+    Raises:
+        BackendError, InvalidStatus: the server refused it; the caller may try again.
+    """
+    clock = asyncio.get_running_loop().time
+    talked.began_s = clock()
+    if talked.path == CHAT:
+        record = await talk(Call(url=url, mode=talked.mode), play_in_real_time(sound, _SILENCE_S))
+        talked.ended_s, talked.ended = clock(), record.ended
+        talked.n_sent = -(-(len(sound) + round(_SILENCE_S * SAMPLE_RATE_HZ)) // FRAME_N_SAMPLES)
+        talked.n_answered, talked.n_gaps = record.player.n_samples // FRAME_N_SAMPLES, record.player.n_gaps
+    else:
+        async with RealtimeCall(url, f"mode={talked.mode}") as call:
+            await call.say(play_in_real_time(sound, _SILENCE_S))
+            talked.ended_s = clock()
+            await call.wait_until_answered()
+        record = TalkRecord(events=call.side.events)
+        talked.ended, talked.n_sent = call.ended, call.n_sent
+        talked.n_answered = min(call.n_answered, call.n_sent - call.side.n_missing_in_responses)
+        talked.n_gaps = sum(n_gaps(run) for run in call.side.runs())
+    talked.n_dropped.update(record.count_dropped_frames())
+    talked.n_events.update(event["kind"] for event in record.events)
+    for kind in ("heard", "oracle", "said"):
+        pieces = [event["data"]["text"] for event in record.events if event["kind"] == kind]
+        talked.texts[kind] = ("" if kind == "said" else " ").join(pieces)
+
+
+async def misbehave(url: str, kind: str, sound: Samples, chance: random.Random) -> str:
+    """Makes a call that misbehaves in the way that `kind` names; returns a failed check, or an empty text.
+
+    Its socket, its mode and what it sends are random. If it is refused, it raises an InvalidStatus.
+    """
+    path = chance.choice(PATHS)
+    address = f"{url.replace('http', 'ws', 1)}{path}?mode={chance.choice(MODES)}"
+    socket = await connect(address, proxy=None, open_timeout=60)
+    hearing = asyncio.create_task(_discard_messages(socket))
+    try:
+        if kind == "silent":
+            await asyncio.wait_for(socket.wait_closed(), 10 * _IDLE_S)
+        with suppress(ConnectionClosed):
+            await _send_badly(socket, path, kind, sound, chance)
+    except TimeoutError:
+        return f"a caller who sends nothing is not let go within {10 * _IDLE_S} s"
+    finally:
+        if kind == "vanishes":
+            socket.transport.abort()
+        await socket.close()
+        await asyncio.gather(hearing, return_exceptions=True)
+    return ""
+
+
+async def _send_badly(socket: ClientConnection, path: str, kind: str, sound: Samples, chance: random.Random) -> None:
+    """Sends audio, ten times too fast or only the beginning of it, or then garbage; see `misbehave`."""
+    opus = sphn.OpusStreamWriter(SAMPLE_RATE_HZ)
+    async for frame in _play_at_rate(sound, 10.0 if kind == "fast" else 1.0):
+        if path == CHAT:
+            await socket.send(bytes([MessageKind.AUDIO]) + opus.append_pcm(frame))
+        else:
+            await socket.send(json.dumps(append(frame)))
+        if kind in ("vanishes", "garbage") and chance.random() < 0.1:
+            break
+    for _ in range(50 if kind == "garbage" else 0):
+        garbage = chance.randbytes(chance.randint(1, 400))
+        await socket.send(chance.choice((garbage, garbage.decode(errors="replace"))))
+        await asyncio.sleep(0.01)
+
+
+async def _play_at_rate(sound: Samples, times_as_fast: float) -> AsyncIterator[Samples]:
+    """Yields the frames of audio at a multiple of real time; the last one is padded."""
+    for start in range(0, len(sound), FRAME_N_SAMPLES):
+        piece = sound[start : start + FRAME_N_SAMPLES]
+        yield np.pad(piece, (0, FRAME_N_SAMPLES - len(piece)))
+        await asyncio.sleep(FRAME_S / times_as_fast)
+
+
+async def _discard_messages(socket: ClientConnection) -> None:
+    """Reads and discards all messages until the connection is closed."""
+    with suppress(ConnectionClosed):
+        async for _ in socket:
+            pass
+
+
+class RealSoak:
+    """Callers of running servers, one after the other, and what came of them.
 
     Attributes:
         n_callers: callers by kind, and number of times that a component was stopped.
-        n_refused, refused: number of refusals, and reason of the last one.
+        refused: reasons of refusals.
         talks: calls of normal callers.
         outages: outages of the recogniser.
         held: resources after each round, of one server after the other.
+        broken: failed checks.
     """
 
-    n_callers: Counter[str] = field(default_factory=Counter)
-    n_refused: int = 0
-    refused: str = ""
-    talks: list[Talk] = field(default_factory=list)
-    outages: list[Outage] = field(default_factory=list)
-    held: list[list[Held]] = field(default_factory=list)
-    broken: list[str] = field(default_factory=list)
+    def __init__(self, n_at_once: int) -> None:
+        self.n_callers: Counter[str] = Counter()
+        self.refused: list[str] = []
+        self.talks: list[Talk] = []
+        self.outages: list[Outage] = []
+        self.held: list[list[Held]] = []
+        self.broken: list[str] = []
+        self._n_at_once, self._n_talking = n_at_once, 0
+        self._random, self._numbers = random.Random(0), itertools.count()
+        self._sounds = speak_sentences()
 
-    def as_json(self) -> dict[str, Any]:
-        """Returns the report as JSON values, with sums over the calls."""
+    async def run(self, server: Running, recogniser: RecogniserProcess | None, minutes: float) -> None:
+        """Runs rounds of callers until the time is over; after each, the server must be as empty as after loading.
+
+        The process of the recogniser, if there is one, is killed and restarted in each round.
+        """
+        held: list[Held] = []
+        self.held.append(held)
+        end_s = time.monotonic() + 60 * minutes
+        while time.monotonic() < end_s or len(held) < LOADED + 1:
+            await self._run_round(server, recogniser)
+        if recogniser is not None:
+            await self._run_round(server, None)  # who comes after its last return must be heard
+        self.broken += grown(held)
+        log = server.log.read_text(encoding="utf-8")
+        if "Traceback" in log:
+            self.broken.append(f"the log has a traceback: {log[log.index('Traceback') :][:2000]}")
+
+    def conclude(self) -> dict[str, Any]:
+        """Checks all calls together, and returns the report as JSON values, with sums over the calls."""
         talks = self.talks
+        broken = [*self.broken, *broken_promises(talks, self.outages)]
         return {
             "n_callers": dict(self.n_callers),
             "n_talks": dict(Counter(f"{talk.mode} {talk.path}" for talk in talks)),
-            "n_refused": self.n_refused,
-            "refused": self.refused,
+            "n_refused": len(self.refused),
+            "refused": self.refused[-1:],
             "n_events": dict(sum((talk.n_events for talk in talks), Counter())),
             "n_sent": sum(talk.n_sent for talk in talks),
             "n_unanswered": sum(talk.n_unanswered for talk in talks),
@@ -76,128 +196,72 @@ class RealReport:
             "n_dropped": dict(sum((talk.n_dropped for talk in talks), Counter())),
             "n_outages": len(self.outages),
             "held": [[asdict(each) for each in server] for server in self.held],
-            "broken": self.broken,
+            "broken": broken if self.outages else [*broken, "the recogniser was never killed"],
         }
 
+    async def _run_round(self, server: Running, recogniser: RecogniserProcess | None) -> None:
+        """Runs several callers at a time for about 45 s, half of them normal, and records what the server then holds.
 
-class RealSoak:
-    """Callers of a running server.
-
-    Args:
-        report: result that is filled in.
-        on_round: called with the held resources after each round.
-        recogniser: process of the recogniser, which is killed and restarted in each round.
-    """
-
-    def __init__(
-        self,
-        server: Running,
-        report: RealReport,
-        n_at_once: int,
-        on_round: Callable[[Held], None],
-        recogniser: RecogniserProcess | None = None,
-    ) -> None:
-        self._server, self._report, self._n_at_once, self._on_round = server, report, n_at_once, on_round
-        self._recogniser = recogniser
-        self._held: list[Held] = []
-        report.held.append(self._held)
-        self._random = random.Random(len(report.held))
-        self._numbers = itertools.count()
-        self._n_talking = 0
-        kokoro = Kokoro()
-        voice = kokoro.voices()[0].name
-        self._sounds: list[Samples] = [kokoro.synthesise(each.text, voice, 1.0).samples for each in SENTENCES]
-
-    async def run(self, minutes: float) -> None:
-        """Runs rounds of callers until the time is over; after each, the server must be as empty as after loading.
-
-        Failed checks are added to `broken` of the report.
-        """
-        end_s = time.monotonic() + 60 * minutes
-        while time.monotonic() < end_s or len(self._held) < LOADED + 1:
-            await self._run_measured_round()
-        if self._recogniser is not None:
-            await self._run_measured_round(is_killed=False)  # who comes after its last return must be heard
-        self._report.broken += grown(self._held)
-        log = self._server.log.read_text(encoding="utf-8")
-        if "Traceback" in log:
-            self._report.broken.append(f"the log has a traceback: {log[log.index('Traceback') :][:2000]}")
-
-    async def _run_measured_round(self, is_killed: bool = True) -> None:
-        """Runs a round, and records the resources of the empty server after it."""
-        await self._run_round(is_killed)
-        self._held.append(await self._wait_until_empty())
-        self._on_round(self._held[-1])
-
-    async def _run_round(self, is_killed: bool) -> None:
-        """Runs several callers at a time for about 45 s, every other one normal; the chat model is suspended once.
-
-        Args:
-            is_killed: whether the recogniser's process is killed.
+        Meanwhile the chat model is suspended once, and the process of the recogniser is killed if there is one.
         """
         kinds = iter([kind for bad in KINDS[1:] for kind in (KINDS[0], bad)])
         end_s = time.monotonic() + _ROUND_S
 
         async def lane() -> None:
             for kind in kinds:
-                await self._run_caller(kind)
-                if time.monotonic() > end_s and self._held:
+                await self._run_caller(server, kind)
+                if time.monotonic() > end_s and self.held[-1]:
                     return
 
         async with asyncio.TaskGroup() as lanes:
             for _ in range(self._n_at_once):
                 lanes.create_task(lane())
-            lanes.create_task(self._stall_chat())
-            if self._recogniser is not None and is_killed:
-                lanes.create_task(self._kill_recogniser(self._recogniser))
+            lanes.create_task(self._stall_chat(server))
+            if recogniser is not None:
+                lanes.create_task(self._kill_recogniser(recogniser))
+        self.held[-1].append(await self._wait_until_empty(server))
+        print(self.held[-1][-1], file=sys.stderr, flush=True)
 
-    async def _run_caller(self, kind: Kind) -> None:
-        """Runs one caller of a kind, which tries again if the server is too busy.
-
-        Other refusals, and twelve in a row, are reported as failed checks.
-        """
+    async def _run_caller(self, server: Running, kind: str) -> None:
+        """Runs one caller of a kind, which tries again, at most twelve times, if the server is too busy."""
         number = next(self._numbers)
+        sound = self._sounds[number % len(self._sounds)]
         for _ in range(_MOST_TRIES):
             try:
-                await (self._talk_once(number) if kind == "talks" else self._misbehave(kind, number))
+                if kind == "talks":
+                    await self._talk_once(server, number, sound)
+                elif broken := await misbehave(server.url, kind, sound, self._random):
+                    self.broken.append(broken)
             except (BackendError, InvalidStatus) as error:
-                if _get_status(error) not in _BUSY:
-                    self._report.broken.append(f"a caller could not talk: {error}")
+                status = error.status if isinstance(error, BackendError) else str(error.response.status_code)
+                if status not in _BUSY:
+                    self.broken.append(f"a caller could not talk: {error}")
                     return
-                self._report.n_refused += 1
-                self._report.refused = str(error)
+                self.refused.append(str(error))
                 await asyncio.sleep(_AGAIN_S)
             else:
-                self._report.n_callers[kind] += 1
+                self.n_callers[kind] += 1
                 return
-        self._report.broken.append(f"a caller was refused {_MOST_TRIES} times: {self._report.refused}")
+        self.broken.append(f"a caller was refused {_MOST_TRIES} times: {self.refused[-1]}")
 
-    async def _talk_once(self, number: int) -> None:
+    async def _talk_once(self, server: Running, number: int, sound: Samples) -> None:
         """Makes one normal call; successive calls take all sockets and modes in turn."""
-        n_talks = len(self._report.talks) + self._n_talking
-        path, mode = WAYS[n_talks % len(WAYS)]
-        talk = Talk(number % len(SENTENCES), path, mode)
+        path, mode = WAYS[(len(self.talks) + self._n_talking) % len(WAYS)]
+        talked = Talk(number % len(self._sounds), path, mode)
         self._n_talking += 1
         try:
-            await talk_once(self._server.url, talk, self._sounds[talk.sentence])
+            await talk_once(server.url, talked, sound)
         finally:
             self._n_talking -= 1
-        self._report.talks.append(talk)
+        self.talks.append(talked)
 
-    async def _misbehave(self, kind: Kind, number: int) -> None:
-        """Runs a misbehaving caller, and reports its failed check."""
-        caller = BadCaller(self._server.url, self._random, 10 * _IDLE_S)
-        broken = await caller.run(kind, self._sounds[number % len(SENTENCES)])
-        if broken:
-            self._report.broken.append(broken)
-
-    async def _stall_chat(self) -> None:
+    async def _stall_chat(self, server: Running) -> None:
         """Suspends each process of the chat model in turn for 8 s, while callers continue."""
         await asyncio.sleep(5)
-        for child in psutil.Process(self._server.process_id).children(recursive=True):
+        for child in psutil.Process(server.process_id).children(recursive=True):
             with suppress(psutil.Error):
                 if "llama" in " ".join(child.cmdline()):
-                    self._report.n_callers["the chat model was stopped"] += 1
+                    self.n_callers["the chat model was stopped"] += 1
                     os.kill(child.pid, signal.SIGSTOP)
                     try:
                         await asyncio.sleep(_STOPPED_S)
@@ -213,67 +277,51 @@ class RealSoak:
         clock = asyncio.get_running_loop().time
         began_s = clock()
         recogniser.kill()
-        self._report.n_callers["the recogniser was killed"] += 1
+        self.n_callers["the recogniser was killed"] += 1
         await asyncio.sleep(_AWAY_S)
         await asyncio.to_thread(recogniser.start)
-        self._report.outages.append(Outage(began_s, clock()))
+        self.outages.append(Outage(began_s, clock()))
 
-    async def _wait_until_empty(self) -> Held:
-        """Waits until the server has no session, and returns the resources that it still holds.
-
-        If sessions are left after a minute, or the server lets nobody in, the report says so.
-        """
+    async def _wait_until_empty(self, server: Running) -> Held:
+        """Waits until the server has no session, at most a minute, and returns the resources that it still holds."""
         async with httpx.AsyncClient(timeout=60) as client:
             for _ in range(60):
-                metrics = await client.get(f"{self._server.url}/metrics")
+                metrics = await client.get(f"{server.url}/metrics")
                 if metrics.status_code == httpx.codes.OK and not count_sessions(metrics.text):
                     break
                 await asyncio.sleep(1)
             else:
-                self._report.broken.append(
+                self.broken.append(
                     f"sessions are left a minute after the last caller has gone (/metrics: {metrics.status_code})"
                 )
-            ready = await client.get(f"{self._server.url}/readyz")
+            ready = await client.get(f"{server.url}/readyz")
         if ready.status_code != httpx.codes.OK and ready.json()["error"]["code"] != "too_slow":  # that keeps nobody out
-            self._report.broken.append(f"the server lets nobody in any more: {ready.text}")
+            self.broken.append(f"the server lets nobody in any more: {ready.text}")
         await asyncio.sleep(3)
-        process = psutil.Process(self._server.process_id)
-        return Held(process.num_fds(), process.num_threads(), process.memory_info().rss / 2**20)
+        process = psutil.Process(server.process_id)
+        return Held(process.num_fds(), process.num_threads(), measure_mib(process))
 
 
-def run_real_soak(
-    checkpoint: str, minutes: float, n_at_once: int, settings: Sequence[str], on_round: Callable[[Held], None]
-) -> RealReport:
-    """Runs the soak test on two servers, one after the other, and returns the report.
+def run_real_soak(checkpoint: str, minutes: float, n_at_once: int) -> dict[str, Any]:
+    """Runs the soak test on two servers, one after the other, and returns the report as JSON values.
 
     The first has the recogniser in its own process, the second in another one, which is killed and restarted.
 
     Raises:
         RunError: a server or the recogniser does not start, or does not end.
     """
-    report = RealReport()
+    soak = RealSoak(n_at_once)
     options = [
         f"limits.max_sessions={n_at_once}",
         f"limits.idle_s={_IDLE_S}",
         "limits.max_starts_per_minute=1000",
         f"limits.max_sessions_per_address={n_at_once + 1}",
-        *settings,
     ]
-    for is_apart in (False, True):
-        with ExitStack() as stack:
-            recogniser = stack.enter_context(recogniser_process()) if is_apart else None
-            listening = [] if recogniser is None else recogniser.settings
-            server = stack.enter_context(run_server(checkpoint, [*options, *listening]))
-            asyncio.run(RealSoak(server, report, n_at_once, on_round, recogniser).run(minutes / 2))
-    report.broken += broken_promises(report.talks, report.outages)
-    if not report.outages:
-        report.broken.append("the recogniser was never killed")
-    return report
-
-
-def _get_status(error: BackendError | InvalidStatus) -> str:
-    """Returns the HTTP status of a refusal as text; empty for an error without one."""
-    return error.status if isinstance(error, BackendError) else str(error.response.status_code)
+    with run_server(checkpoint, options) as server:
+        asyncio.run(soak.run(server, None, minutes / 2))
+    with recogniser_process() as recogniser, run_server(checkpoint, [*options, *recogniser.settings]) as server:
+        asyncio.run(soak.run(server, recogniser, minutes / 2))
+    return soak.conclude()
 
 
 def count_sessions(metrics: str) -> int:

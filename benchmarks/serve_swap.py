@@ -4,13 +4,12 @@
 
 Two llama.cpp servers of the embedded engine, each with its own prompt, are back-ends of the real `kame serve`. The
 caller's frames follow its own clock, and every frame of the answer is numbered, so that a switch that delays or loses a
-frame is detected.
+frame is detected. The prompts are short, for machines without an accelerator.
 """
 
 import asyncio
 import json
 import tempfile
-from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,40 +17,33 @@ import numpy as np
 import yaml
 
 from backends.engine import Samples
-from backends.tts.kokoro import Kokoro
-from benchmarks.serve_process import Running, run_server
+from benchmarks.serve_process import Running, run_server, speak_sentences
 from benchmarks.serve_realtime import RealtimeCall
 from data_schemas.units import SAMPLE_RATE_HZ
 from kame_model.serve.client.client import play_in_real_time
 from kame_model.serve.oracle.prompts import Prompt
-from tests.support.soak_verdict import SENTENCES
-from tests.support.swap_report import Swap, SwapReport, report_of
+from tests.support.swap_report import SwapReport, report_of
 
 TURN_S = 15.0
 """Time between two sentences of the caller, in seconds: enough for an answer on a busy machine."""
 _INTO_TURN_S = 2.0
 """Time of the switch after the start of a sentence, in seconds."""
 PROMPTS = {"plain": "You are friendly.", "pirate": "You are a pirate."}
-"""Short prompts, for machines without an accelerator."""
 
 
-def run_swaps(checkpoint: str, n_swaps: int, settings: Sequence[str], on_swap: Callable[[Swap], None]) -> SwapReport:
+def run_swaps(checkpoint: str, n_swaps: int) -> SwapReport:
     """Switches the chat model `n_swaps` times during a call to a new server, and returns the report.
-
-    Args:
-        on_swap: called with each switch at the end.
 
     Raises:
         RunError: the server does not start, or does not end.
     """
-    sound = _make_sound(n_swaps)
+    n_samples = round(TURN_S * SAMPLE_RATE_HZ)
+    said = speak_sentences()
+    turns = [np.pad(said[number % len(said)], (0, n_samples))[:n_samples] for number in range(n_swaps)]
     with tempfile.TemporaryDirectory() as folder:
         own = [f"back_ends={json.dumps(_make_back_ends(Path(folder)))}", "limits.max_sessions=1"]
-        with run_server(checkpoint, [*own, *settings]) as server:
-            report = asyncio.run(_talk_and_switch(server, sound, n_swaps))
-    for each in report.swaps:
-        on_swap(each)
-    return report
+        with run_server(checkpoint, own) as server:
+            return asyncio.run(_talk_and_switch(server, np.concatenate(turns), n_swaps))
 
 
 async def _talk_and_switch(server: Running, sound: Samples, n_swaps: int) -> SwapReport:
@@ -65,20 +57,10 @@ async def _talk_and_switch(server: Running, sound: Samples, n_swaps: int) -> Swa
             await asyncio.sleep(began_s + number * TURN_S + _INTO_TURN_S - clock())
             back_end = tuple(PROMPTS)[(number + 1) % len(PROMPTS)]
             asked.append((back_end, clock()))
-            await call.change(back_end=back_end)
+            await call.send({"type": "session.update", "kame": {"back_end": back_end}})
         await saying
         await call.wait_until_answered()
         return report_of(call.side, asked, call.n_sent, call.ended)
-
-
-def _make_sound(n_turns: int) -> Samples:
-    """Makes audio of turns of 15 s, each a sentence and silence after it."""
-    kokoro = Kokoro()
-    voice = kokoro.voices()[0].name
-    n_samples = round(TURN_S * SAMPLE_RATE_HZ)
-    said = [kokoro.synthesise(each.text, voice, 1.0).samples[:n_samples] for each in SENTENCES]
-    turns = [np.pad(said[number % len(said)], (0, n_samples)) for number in range(n_turns)]
-    return np.concatenate([turn[:n_samples] for turn in turns])
 
 
 def _make_back_ends(folder: Path) -> list[dict[str, Any]]:

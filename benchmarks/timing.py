@@ -1,27 +1,25 @@
 """Compares word starts in finished dialogues with the synthesiser's own word timings.
 
-    python -m benchmarks.timing [--n 30] [--truth espeak kokoro piper]      (piper: kame backends install piper)
+    python -m benchmarks.timing [--n 30] [--truth espeak kokoro piper] [--json]     (piper: kame backends install piper)
 
 Dialogues of the project's sample items, and of generated questions if these are too few, are made with each form in
 turn, and each in all surroundings: script, speech, alignment and mixing as in a run. The reference is a synthesiser
 that gives the time of every word: eSpeak NG (its word events), Kokoro (its token durations, where words are separate
 tokens) or Piper (its phoneme durations, where eSpeak joins no words). The true position of a clip in the dialogue is
-measured in the audio by cross-correlation. So errors of the aligner, of the layout, of a cut and of a filter's delay
-all show in the same figure.
+measured in the audio, so that errors of the aligner, of the layout, of a cut and of a filter's delay all show.
 """
 
-import argparse
-import json
 import tempfile
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from backends import registry
+from benchmarks.command import make_parser, print_figures
 from benchmarks.questions import write_questions
 from data_schemas.config import (
     AlignmentConfig,
@@ -66,17 +64,13 @@ OPEN_GATE = GateConfig(
 """Quality gate without limits, because voices are not judged here, but the aligner is."""
 
 SEED = 7
-ALL = "all forms"
-
-Figures = dict[str, dict[str, dict[str, float]]]
-"""Figures of `Tally.make_row` by form and surroundings."""
 
 
 @dataclass(slots=True)
 class Tally:
     """Errors of word starts in milliseconds, and the number of words that could have one."""
 
-    errors_ms: list[float]
+    errors_ms: list[float] = field(default_factory=list)
     n_words: int = 0
     n_timed: int = 0
 
@@ -98,41 +92,33 @@ class Tally:
         }
 
 
-class Station:
-    """The stages of speech and alignment, with one synthesiser and one aligner."""
+def build_stages(truth: str) -> tuple[SpeechStage, AlignmentStage]:
+    """Builds the stages of speech, with the synthesiser `truth`, and of alignment, with the default aligner."""
+    tts = registry.build("tts", truth, {})
+    voices = [voice.name for voice in tts.voices()]
+    config = SpeechConfig(tts=truth, voices_b=voices[1:] or voices)  # an engine of one voice says both speakers
+    limits = AlignmentConfig(min_mean_score={})  # given for our voices; others score otherwise
+    aligner = registry.build("aligner", limits.aligner, {})
+    return SpeechStage(config, OPEN_GATE, tts, None, SEED), AlignmentStage(limits, aligner)
 
-    def __init__(self, truth: str, aligner: str) -> None:
-        tts = registry.build("tts", truth, {})
-        voices = [voice.name for voice in tts.voices()]
-        config = SpeechConfig(tts=truth, voices_b=voices[1:] or voices)  # an engine of one voice says both speakers
-        self.speech = SpeechStage(config, OPEN_GATE, tts, None, SEED)
-        limits = AlignmentConfig(aligner=aligner, min_mean_score={})  # told for our voices; others score otherwise
-        self.alignment = AlignmentStage(limits, registry.build("aligner", aligner, {}))
 
-    def speak(self, dialogues: Sequence[Dialogue]) -> list[tuple[Dialogue, Clips, DialogueWords]]:
-        """Returns dialogues with their clips and word times; those that a stage rejects are left out."""
-        by_id = {each.dialogue_id: each for each in dialogues}
-        clips = self.speech.run([(each,) for each in dialogues]).outputs
-        words = self.alignment.run([(by_id[each.dialogue_id], each) for each in clips]).outputs
-        clips_of = {each.dialogue_id: each for each in clips}
-        return [(by_id[each.dialogue_id], clips_of[each.dialogue_id], each) for each in words]
+def speak(
+    speech: SpeechStage, alignment: AlignmentStage, dialogues: Sequence[Dialogue]
+) -> list[tuple[Dialogue, Clips, DialogueWords]]:
+    """Returns dialogues with their clips and word times; those that a stage rejects are left out."""
+    by_id = {each.dialogue_id: each for each in dialogues}
+    clips = {each.dialogue_id: each for each in speech.run([(each,) for each in dialogues]).outputs}
+    words = alignment.run([(by_id[name], each) for name, each in clips.items()]).outputs
+    return [(by_id[each.dialogue_id], clips[each.dialogue_id], each) for each in words]
 
 
 def collect_items(n: int) -> list[Item]:
     """Returns `n` items: sample items of GSM8K and MMLU-Pro in turn, then generated questions if these are too few."""
-    of_source = [
-        _read_source(SourceConfig(name=name, path=str(ITEMS / f"{name}.jsonl"))) for name in ("gsm8k", "mmlu_pro")
-    ]
-    samples = [item for pair in zip(*of_source, strict=False) for item in pair][:n]
-    if len(samples) == n:
-        return samples
     with tempfile.TemporaryDirectory() as folder:
-        return samples + _read_source(write_questions(Path(folder) / "own.jsonl", n - len(samples), SEED))
-
-
-def _read_source(source: SourceConfig) -> list[Item]:
-    """Returns all items of a source."""
-    return read_items(source, None, SplitConfig()).items
+        sources = [SourceConfig(name=name, path=str(ITEMS / f"{name}.jsonl")) for name in ("gsm8k", "mmlu_pro")]
+        sources.append(write_questions(Path(folder) / "own.jsonl", n, SEED))
+        *samples, generated = (read_items(source, None, SplitConfig()).items for source in sources)
+    return [*(item for pair in zip(*samples, strict=False) for item in pair), *generated][:n]
 
 
 def make_dialogues(form: str, chosen: Sequence[Item]) -> list[Dialogue]:
@@ -140,16 +126,6 @@ def make_dialogues(form: str, chosen: Sequence[Item]) -> list[Dialogue]:
     shares = FormShares(**{name: float(name == form) for name in FormShares.model_fields})
     made = ScriptStage(ScriptConfig(), FormsConfig(shares=shares), 1.0, SEED).run([(item,) for item in chosen]).outputs
     return [each for each in made if each.form == form]
-
-
-def mix_dialogues(
-    spoken: Sequence[tuple[Dialogue, Clips, DialogueWords]], surroundings: dict[str, float]
-) -> Iterator[Any]:
-    """Mixes dialogues in these surroundings; yields pairs of a row of a data shard and the clips that are in it."""
-    stage = MixingStage(MixingConfig(), SurroundingsConfig(**surroundings), SEED)
-    for each in spoken:  # one by one: an item is a dialogue of one id in every form
-        for row in stage.run([each]).outputs:
-            yield row, each[1]
 
 
 def count_words(dialogue: Dialogue) -> int:
@@ -176,10 +152,7 @@ def add_start_errors(row: AudioDialogue, clips: Clips, tally: Tally) -> None:
 
 
 def find_true_start_s(channel: Sound, clip: Clip, turn: Turn, utterance: Utterance) -> float:
-    """Returns the time in seconds at which a clip starts in its channel.
-
-    It is found by cross-correlation around the start of its utterance in the row.
-    """
+    """Returns the second at which a clip starts in its channel, found by cross-correlation around the given start."""
     assert utterance.start_s is not None
     assert utterance.end_s is not None
     said = decode_flac(clip.flac)
@@ -194,55 +167,37 @@ def find_true_start_s(channel: Sound, clip: Clip, turn: Turn, utterance: Utteran
     return (first + int(np.argmax(product[: 2 * margin + 1]))) / SAMPLE_RATE_HZ
 
 
-def measure(truth: str, aligner: str, n: int) -> Figures:
-    """Measures the errors of an aligner's word starts, with a synthesiser `truth` as the reference, on `n` items.
+def measure(truth: str, n: int) -> list[dict[str, Any]]:
+    """Measures the errors of word starts, with a synthesiser `truth` as the reference, on `n` items.
 
-    Returns figures by form and surroundings; forms that fit none of the items are left out.
+    Returns a row for each form that fits an item and surroundings, those of all forms last.
     """
-    station, chosen = Station(truth, aligner), collect_items(n)
-    tallies: dict[tuple[str, str], Tally] = defaultdict(lambda: Tally([]))
+    (speech, alignment), chosen = build_stages(truth), collect_items(n)
+    tallies: dict[tuple[str, str], Tally] = defaultdict(Tally)
     for form in FormShares.model_fields:
         dialogues = make_dialogues(form, chosen)
-        spoken = station.speak(dialogues)
+        spoken = speak(speech, alignment, dialogues)
         kept = {each.dialogue_id for each, _, _ in spoken}
         n_refused = sum(count_words(each) for each in dialogues if each.dialogue_id not in kept)
         for name, surroundings in SURROUNDINGS.items():
-            own = Tally([], n_words=n_refused)
-            for row, clips in mix_dialogues(spoken, surroundings):
-                add_start_errors(row, clips, own)
-            for key in ((form, name), (ALL, name)):
-                tallies[key].add(own)
-    found: Figures = defaultdict(dict)
-    for (form, name), tally in tallies.items():
-        if tally.errors_ms:
-            found[form][name] = tally.make_row()
-    return found
-
-
-def format_table(found: Figures) -> Iterator[str]:
-    """Yields the lines of a table: mean and 95th percentile, a row for each form, a column for each surrounding."""
-    yield f"{'ms: mean / 95 %':18}{''.join(f'{name:>15}' for name in SURROUNDINGS)}{'bias':>7}{'words':>7}{'timed':>8}"
-    for form in sorted(found, key=lambda each: each == ALL):
-        cells = [f"{each['mean_ms']:.1f} / {each['p95_ms']:.1f}" for each in found[form].values()]
-        clean = found[form]["clean"]
-        counts = f"{clean['bias_ms']:7.1f}{clean['n_compared']:7.0f}{clean['timed']:8.1%}"
-        yield f"{form:18}{''.join(f'{cell:>15}' for cell in cells)}{counts}"
+            tallies[form, name].n_words += n_refused
+            stage = MixingStage(MixingConfig(), SurroundingsConfig(**surroundings), SEED)
+            for each in spoken:  # one by one: an item is a dialogue of one id in every form
+                for row in stage.run([each]).outputs:
+                    add_start_errors(row, each[1], tallies[form, name])
+    for (_, name), tally in list(tallies.items()):
+        tallies["all", name].add(tally)
+    kinds = [(key, tally) for key, tally in tallies.items() if tally.errors_ms]
+    return [{"form": form, "surroundings": name} | tally.make_row() for (form, name), tally in kinds]
 
 
 def main() -> None:
-    """Prints a table for each synthesiser, and writes all of it as JSON if a file is given."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    """Prints a table for each synthesiser."""
+    parser = make_parser(__doc__)
     parser.add_argument("--n", type=int, default=30, help="number of items, each made in every form")
     parser.add_argument("--truth", nargs="+", default=["espeak", "kokoro"], help="synthesisers that give word timings")
-    parser.add_argument("--aligner", default="pocketsphinx", help="aligner to measure")
-    parser.add_argument("--json", type=Path, help="write the figures to this file as well")
     args = parser.parse_args()
-    figures = {}
-    for truth in args.truth:
-        figures[truth] = measure(truth, args.aligner, args.n)
-        print(f"\n{args.aligner} against {truth}: word starts", *format_table(figures[truth]), sep="\n", flush=True)
-    if args.json is not None:
-        args.json.write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
+    print_figures({truth: measure(truth, args.n) for truth in args.truth}, args.json)
 
 
 if __name__ == "__main__":

@@ -5,11 +5,8 @@
 
 The bare pass is stock moshi's: `forward_text`, `forward_depformer_training`, cross-entropy, `backward`; no oracle, no
 optimiser, no data. A whole step is that of `kame train`: making batches, oracle, separate losses, clipping, AdamW,
-metrics. Both use the same micro-batches in turn, and the best time of each step counts. The aim on a CPU is a ratio of
-0.9.
-
-Hardware settings (precision, activation checkpointing) are those of the preset's recipe unless given; the bare pass has
-the same precision, and never recomputes activations.
+metrics. Both use the same micro-batches in turn, and the best time of each step counts. Settings are those of the
+preset's recipe unless given; the bare pass has the same precision, and never recomputes activations.
 
 `--whole-only` runs no bare pass, whose model would need memory too, and saves no checkpoint at the end unless the run
 ends by `--minutes`. On several GPUs, make the inputs once, then start one process on each GPU:
@@ -17,17 +14,15 @@ ends by `--minutes`. On several GPUs, make the inputs once, then start one proce
     python -m benchmarks.train_step --preset moshi-7b --folder /tmp/7b --make-inputs
     torchrun --nproc-per-node 8 -m benchmarks.train_step --preset moshi-7b --folder /tmp/7b --whole-only --json
 
-Weights are random. With `--lora-rank`, adapters are trained in both; those of the run need a checkpoint of random
-weights, which is written first (moshi-7b: 16 GB in the temporary folder).
+Weights are random. With `--lora-rank`, adapters are trained in both, and a checkpoint of random weights is written
+first (moshi-7b: 16 GB in the temporary folder).
 """
 
-import argparse
-import json
 import os
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, get_args
 
@@ -36,7 +31,7 @@ from moshi.models.lm import LMModel
 from moshi.utils.compile import no_compile
 from torch.nn import functional
 
-from data_schemas.config.model import ModelConfig
+from benchmarks.command import make_parser, print_figures
 from data_schemas.config.training import Precision, TrainConfig
 from data_schemas.rates import CPU, RateBook
 from flows.settings import build_train_config
@@ -44,7 +39,6 @@ from kame_model.checkpoint.export import export_checkpoint
 from kame_model.checkpoint.kame_json import TrainingFacts
 from kame_model.data.loader import RowSource
 from kame_model.data.mixture import open_datasets
-from kame_model.encode.manifest import MadeWith
 from kame_model.estimate import count_stage, estimate_memory
 from kame_model.frames.batch import Batch
 from kame_model.model.front_end import FrontEnd, build_front_end, make_lm_kwargs
@@ -61,38 +55,32 @@ class MeasuredError(Exception):
 
 
 class Stopwatch(Silent):
-    """Progress callback that records the time of each step, and the figures.
+    """Progress callback that records the seconds of each step, and the figures.
 
     Args:
         last_step: `MeasuredError` is raised after this step; with None, the run ends by itself.
     """
 
     def __init__(self, last_step: int | None = None) -> None:
-        self.marks: list[float] = []
+        self.seconds: list[float] = []
         self.figures: Mapping[str, float] = {}
         self.losses: list[float] = []
-        self._last_step = last_step
+        self._last_step, self._began_s = last_step, 0.0
 
     def begin(self, step: int, max_steps: int) -> None:
-        """Records the start of the first step; the times of an earlier run are discarded."""
-        self.marks = [time.perf_counter()]
+        """Records the start of the first step."""
+        self._began_s = time.perf_counter()
 
     def step(self, step: int, figures: Mapping[str, float]) -> None:
-        """Records the end of a step and its figures.
-
-        Raises:
-            MeasuredError: it was the last step.
-        """
-        self.marks.append(time.perf_counter())
+        """Records the end of a step and its figures; raises a `MeasuredError` after the last step."""
+        now_s = time.perf_counter()
+        self.seconds.append(now_s - self._began_s)
+        self._began_s = now_s
         if figures is not self.figures and "loss" in figures:
             self.losses.append(figures["loss"])
         self.figures = figures
         if step == self._last_step:
             raise MeasuredError
-
-    def seconds(self) -> list[float]:
-        """Returns the duration of each step in seconds."""
-        return [later - earlier for earlier, later in zip(self.marks, self.marks[1:], strict=False)]
 
 
 def make_benchmark_config(
@@ -107,12 +95,8 @@ def make_benchmark_config(
 ) -> TrainConfig:
     """Returns the configuration of a training by a preset's recipe, on inputs that `make_inputs` writes.
 
-    Under torchrun, each process has one micro-batch of a step (`WORLD_SIZE`).
-
-    Args:
-        precision, device, batch_frames: None for those of the recipe.
-        lora_rank: rank of adapters beside random weights; with None, all weights are trained.
-        minutes: duration of the run, which then has no number of steps.
+    Precision, device and batch_frames of None are those of the recipe; without a rank, all weights are trained; with
+    `minutes`, the run has no number of steps.
     """
     typed: dict[str, Any] = {
         "out": str(folder / "run"),
@@ -145,19 +129,8 @@ def make_inputs(config: TrainConfig, n_rows: int = 64) -> None:
     by = made_with(text_card=1500, card=512, n_codebooks=6) if is_nano else made_with(32_000, 2048, 8)
     write_made(Path(config.data.datasets[0].path), n_rows, 1, by, n_words=(20, 50))
     if config.init_from is not None:
-        make_random_base(Path(config.init_from), config.model, by, find_device(config.hardware.device))
-
-
-def make_random_base(folder: Path, model: ModelConfig, by: MadeWith, device: torch.device) -> None:
-    """Writes a checkpoint with random weights in bf16 to the folder; `by` has the sizes of its vocabulary and codec."""
-    front_end = build_front_end(model, by.text_card, by.layout, device)
-    export_checkpoint(front_end, None, None, folder, TrainingFacts(), torch.bfloat16)
-
-
-def list_batches(config: TrainConfig) -> list[Batch]:
-    """Returns the micro-batches that a run of this configuration trains on, in order."""
-    source = RowSource(open_datasets(config.data.datasets), config.data, config.seed, config.optim.accumulation or 1)
-    return [micro.batch for step in range(config.max_steps) for micro in source.load_batches(step)]
+        front_end = build_front_end(config.model, by.text_card, by.layout, find_device(config.hardware.device))
+        export_checkpoint(front_end, None, None, Path(config.init_from), TrainingFacts(), torch.bfloat16)
 
 
 class Bare:
@@ -214,7 +187,7 @@ def measure_whole(config: TrainConfig) -> dict[str, Any]:
         "preset": config.model.preset,
         "n_weights": n_weights,
         "n_trained": n_trained,
-        "n_steps": len(watch.seconds()),
+        "n_steps": len(watch.seconds),
         "batch_frames": config.data.batch_frames,
         "device": name,
         "n_devices": n_devices,
@@ -236,12 +209,14 @@ def measure(config: TrainConfig, n_rounds: int = 2) -> dict[str, Any]:
     whole: list[list[float]] = []
     bare: list[list[float]] = []
     make_inputs(config)
-    batches, stock = list_batches(config), Bare(config)
+    source = RowSource(open_datasets(config.data.datasets), config.data, config.seed, config.optim.accumulation or 1)
+    batches = [micro.batch for step in range(config.max_steps) for micro in source.load_batches(step)]
+    stock = Bare(config)
     for number in range(n_rounds):
         bare.append([stock.step(batch) for batch in batches])
         watch = Stopwatch()
         result = train(config.model_copy(update={"out": f"{config.out}-{number}"}), watch)
-        whole.append(watch.seconds())
+        whole.append(watch.seconds)
     bare_s, whole_s = (sum(map(min, zip(*(each[1:] for each in rounds), strict=True))) for rounds in (bare, whole))
     told = {name: watch.figures[name] for name in ("frames_per_s", "tokens_per_s", "mfu")}
     sizes = {"n_weights": result.n_weights, "n_trained": result.n_trained, "n_steps": config.max_steps}
@@ -249,22 +224,9 @@ def measure(config: TrainConfig, n_rounds: int = 2) -> dict[str, Any]:
     return {**sizes, **by, "bare_s": bare_s, "whole_s": whole_s, "ratio": bare_s / whole_s, **told}
 
 
-@contextmanager
-def _open_folder(folder: Path | None) -> Iterator[Path]:
-    """Yields the given folder, or a temporary one."""
-    if folder is not None:
-        folder.mkdir(parents=True, exist_ok=True)
-        yield folder
-        return
-    with tempfile.TemporaryDirectory() as temporary:
-        yield Path(temporary)
-
-
-def _parse_options() -> argparse.Namespace:
-    """Parses the command line; options that do not fit together end the program."""
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.train_step", description="Compares whole training steps with bare ones."
-    )
+def main() -> None:
+    """Runs the benchmark and prints its figures; options that do not fit together end the program."""
+    parser = make_parser(__doc__)
     parser.add_argument("--preset", default="nano")
     parser.add_argument("--steps", type=int, default=12, help="optimiser steps per round; the first does not count")
     parser.add_argument("--lora-rank", type=int, help="train adapters of this rank; default: train all weights")
@@ -276,42 +238,22 @@ def _parse_options() -> argparse.Namespace:
     parser.add_argument("--whole-only", action="store_true", help="measure whole steps only, also under torchrun")
     parser.add_argument("--folder", type=Path, help="folder of the inputs and the run; default: a temporary one")
     parser.add_argument("--make-inputs", action="store_true", help="write the inputs to --folder and measure nothing")
-    parser.add_argument("--json", action="store_true", help="print JSON")
     options = parser.parse_args()
     if options.minutes is not None and not options.whole_only:
         parser.error("--minutes needs --whole-only")
     if options.make_inputs and options.folder is None:
         parser.error("--make-inputs needs --folder")
-    return options
-
-
-def main() -> None:
-    """Runs the benchmark and prints its figures."""
-    options = _parse_options()
     chosen = (options.preset, options.steps, options.precision, options.device, options.lora_rank)
-    with _open_folder(options.folder) as folder:
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = options.folder or Path(temporary)
         config = make_benchmark_config(folder, *chosen, options.batch_frames, options.minutes)
         if options.make_inputs or (options.whole_only and not Path(config.data.datasets[0].path).exists()):
             make_inputs(config, options.rows)
         if options.make_inputs:
             return
         measured = measure_whole(config) if options.whole_only else measure(config)
-    if int(os.environ.get("RANK", "0")) > 0:
-        return
-    if options.json:
-        print(json.dumps(measured))
-        return
-    trained = f"{measured['n_trained'] / 1e6:.1f} of {measured['n_weights'] / 1e6:.1f} M weights trained"
-    hardware = ", ".join(f"{name} {value}" for name, value in measured["hardware"].items())
-    print(f"{measured['preset']}, {trained}; {hardware}")
-    if options.whole_only:
-        print(f"{measured['memory_gb']:.1f} GB of memory measured, {measured['computed_gb']:.1f} GB computed")
-    else:
-        times = f"whole steps {measured['whole_s']:.2f} s, bare passes {measured['bare_s']:.2f} s"
-        print(f"{times}: {measured['ratio']:.2f}")
-    print(
-        f"{measured['frames_per_s']:.0f} frames/s, {measured['tokens_per_s']:.0f} tokens/s, MFU {measured['mfu']:.1%}"
-    )
+    if os.environ.get("RANK", "0") == "0":
+        print_figures(measured, options.json)
 
 
 if __name__ == "__main__":

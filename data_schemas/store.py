@@ -1,7 +1,7 @@
 """Atomic reading and writing of a dataset's files, based on fsspec: written to a temporary file, then renamed.
 
 On a local disk, a file's content is synced (fsync) before it is renamed, and its name before any file that refers to
-it: after a power failure or a kill, a file is complete or absent. The cost is measured by `benchmarks.durability`.
+it: after a power failure or a kill, a file is complete or absent.
 
 All other code in `pipelines` uses paths relative to a store's root. A dataset in a bucket is read directly from there
 (`data_schemas.buckets`); it is created in a local folder that is then uploaded (`pipelines.run.mirror`).

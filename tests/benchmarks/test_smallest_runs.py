@@ -19,19 +19,17 @@ pytestmark = pytest.mark.slow
 
 
 def test_runs_killed_at_20_moments_and_run_again_give_the_same_bytes_and_leave_no_process() -> None:
-    table = run_benchmark("kill", "--n", "20").partition("runs killed and run again")[2]
-    kinds = re.search(r"^step +(.*)$", table, re.MULTILINE)
-    assert kinds is not None
-    assert kinds[1].split() == ["time", "operation", "command"]
-    n_kills = {line.split("  ")[0]: list(map(int, line.split()[-3:])) for line in table.splitlines()[2:] if line}
-    assert [sum(column) for column in zip(*n_kills.values(), strict=True)] == [8, 8, 4]
-    reached = {step for step, counts in n_kills.items() if any(counts)}
+    told = json.loads(run_benchmark("kill", "--n", "20", "--json"))
+    n_killed = {kind: sum(each[kind] for each in told["steps"].values()) for kind in ("operation", "command")}
+    assert (told["same_bytes"], n_killed) == (20, {"operation": 16, "command": 4})
+    reached = {step for step, counts in told["steps"].items() if any(counts.values())}
     assert reached >= {"plan", "script", "speech", "mixing", "oracle"}
     assert reached & {"shards", "rejects", "card", "manifest", "run record"}
 
 
 def test_training_runs_killed_at_random_moments_end_with_the_same_losses_and_weights() -> None:
-    assert run_benchmark("kill_training", "--n", "4", "--seed", "1").count("the same losses and weights") == 4
+    (killed,) = json.loads(run_benchmark("kill_training", "--n", "4", "--seed", "1", "--json")).values()
+    assert len(killed) == 4
 
 
 @pytest.mark.parametrize(
@@ -40,7 +38,6 @@ def test_training_runs_killed_at_random_moments_end_with_the_same_losses_and_wei
         ("corpus", ["--dialogues", "20", "40", "--loop", "16"]),
         ("encode", ["--n", "4"]),
         ("batch_shapes", ["--frames", "512", "--seconds", "0"]),
-        ("durability", ["--parts", "5", "--rounds", "1"]),
         ("dashboard", ["--dialogues", "300", "--rounds", "1", "--limit-s", "inf"]),
         ("speech", ["--only", "speed", "--dialogues", "1"]),
     ],
@@ -54,9 +51,9 @@ def test_a_benchmark_measures(module: str, arguments: Sequence[str]) -> None:
 @pytest.mark.parametrize(
     ("arguments", "printed"),
     [
-        (["timing", "--n", "1", "--truth", "espeak"], r"plain .*\d"),
-        (["listen"], r"\d"),
-        (["serve", "frames", "--sessions", "1", "--seconds", "1", "--rounds", "1"], "The most sessions in real time"),
+        (["timing", "--n", "1", "--truth", "espeak"], r"\| plain \| clean \| \d"),
+        (["listen"], r"lag_p50_s: \d"),
+        (["serve", "frames", "--sessions", "1", "--seconds", "1", "--rounds", "1"], "largest_in_real_time: [01]"),
     ],
     ids=["timing", "listen", "serve frames"],
 )
@@ -77,15 +74,16 @@ def test_a_training_step_is_measured_and_told_with_its_hardware() -> None:
     assert told["ratio"] > 0
 
 
-def test_callers_of_a_simulated_soak_leave_nothing() -> None:
-    assert json.loads(run_benchmark("serve", "soak", "--n", "8"))["broken"] == []
+def test_callers_of_a_simulated_soak_leave_nothing(tmp_path: Path) -> None:
+    run_benchmark("serve", "soak", "--n", "8", "--json", tmp_path / "figures.json")
+    assert json.loads((tmp_path / "figures.json").read_text())["broken"] == []
 
 
-def test_a_chat_model_is_swapped_in_the_middle_of_a_talk() -> None:
-    report = json.loads(
-        run_benchmark("serve", "swap", "--swaps", "2", codes=(0, 1))
-    )  # 1: frames were late on a busy machine
-    assert [each["changed_s"] is not None and not each["n_elsewhere"] for each in report["swaps"]] == [True, True]
+def test_a_chat_model_is_swapped_in_the_middle_of_a_talk(tmp_path: Path) -> None:
+    typed = ("serve", "swap", "--swaps", "2", "--json", tmp_path / "figures.json")
+    run_benchmark(*typed, codes=(0, 1))  # 1: frames were late on a busy machine
+    swaps = json.loads((tmp_path / "figures.json").read_text())["swaps"]
+    assert [each["changed_s"] is not None and not each["n_elsewhere"] for each in swaps] == [True, True]
 
 
 def test_an_attack_is_told_with_what_it_cost_the_others(tmp_path: Path) -> None:
