@@ -4,8 +4,7 @@
 
 The engines are test doubles, so that only our own work and that of the clusters is measured. On each cluster there are
 three runs: one without faults, one in which a worker is killed, and one in which the scheduler is killed and the run is
-started again. The result of all must be that of the run in one process. With `--queue N`, N empty tasks are run on a
-real cluster instead, and the memory of this process and of the scheduler is measured before and after.
+started again. The result of all must be that of the run in one process.
 """
 
 import argparse
@@ -14,15 +13,10 @@ import tempfile
 import time
 from pathlib import Path
 
-import psutil  # type: ignore[import-untyped]
-
 from benchmarks.questions import write_questions
 from data_schemas.config import OracleConfig, PartConfig, RefreshConfig, ResourcesConfig, SourceConfig, StageResources
 from data_schemas.errors import BackendError
 from flows.runs import refresh
-from pipelines.run.parts import ITEMS, Part, PartRecord
-from pipelines.run.stages import SCRIPT
-from pipelines.run.workers import Workers
 from tests.support.clusters import ITSELF, LocalCluster, dying, kill_once
 from tests.support.runs import Silent, assert_same, config_on_doubles
 
@@ -81,54 +75,17 @@ def compare(folder: Path, kind: str, whole: Path, source: SourceConfig, n_worker
     return taken_s
 
 
-def do_nothing(config: RefreshConfig, stage: str, part: Part) -> PartRecord:
-    """Returns an empty record at once; it is the task of `measure_queue`."""
-    return PartRecord(n_rows=0, n_bytes=0, sha256="", n_to_retry=0, rejects=[])
-
-
-def measure_queue(folder: Path, kind: str, n_tasks: int, n_workers: int) -> dict[str, float]:
-    """Runs empty tasks on a cluster; returns their seconds, and memory before and after them.
-
-    That is the memory of the scheduler and of this process, in MiB.
-    """
-    prints = {ITEMS: "0" * 16, SCRIPT: "1" * 16}
-    alike = {"shard_id": "s", "source": "s", "split": "train", "n_items": 16, "fingerprints": prints}
-    parts = [Part(part_id=f"s-p{number:05d}", **alike) for number in range(n_tasks)]  # type: ignore[arg-type]
-    with LocalCluster(kind, folder / kind, n_workers) as cluster:
-        config = make_config(cluster.address, folder / "out", SourceConfig(name="own"))
-        with Workers(config, do_nothing) as workers:
-            workers.run(SCRIPT, parts[:100], lambda *_: None)
-            before = [_read_rss_mib(cluster.scheduler), psutil.Process().memory_info().rss / 2**20]
-            started_s = time.monotonic()
-            workers.run(SCRIPT, parts, lambda *_: None)
-            taken_s = time.monotonic() - started_s
-            after = [_read_rss_mib(cluster.scheduler), psutil.Process().memory_info().rss / 2**20]
-    names = ("scheduler_before", "here_before", "scheduler_after", "here_after")
-    return {"s": taken_s, **dict(zip(names, [*before, *after], strict=True))}
-
-
-def _read_rss_mib(pid: int) -> float:
-    """Returns the resident memory of a process and its descendants, in MiB."""
-    process = psutil.Process(pid)
-    return float(sum(each.memory_info().rss for each in (process, *process.children(recursive=True))) / 2**20)
-
-
 def main() -> None:
-    """Runs the selected measurement and prints it as JSON."""
+    """Compares the runs, and prints their times."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--n", type=int, default=2000, help="number of dialogues")
     parser.add_argument("--workers", type=int, default=4)
     parser.add_argument("--kinds", nargs="*", default=["dask", "ray"])
-    parser.add_argument("--queue", type=int, default=0, help="number of empty tasks to run instead of dialogues")
     parser.add_argument("--out", type=Path, help="new folder; default: a temporary one")
     options = parser.parse_args()
     refresh.run_on_part = kill_once  # type: ignore[attr-defined]
     with tempfile.TemporaryDirectory() as temporary:
         folder = options.out or Path(temporary)
-        for kind in options.kinds if options.queue else ():
-            print(kind, json.dumps(measure_queue(folder / kind, kind, options.queue, options.workers)), flush=True)
-        if options.queue:
-            return
         folder.mkdir(parents=True, exist_ok=True)
         source = write_questions(folder / "own.jsonl", options.n, 1)
         whole = folder / "whole"

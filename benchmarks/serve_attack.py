@@ -23,11 +23,11 @@ from websockets.exceptions import InvalidStatus
 
 from benchmarks.command import measure_mib
 from benchmarks.serve_process import Running, run_server
-from benchmarks.serve_realtime import RealtimeCall
 from data_schemas.units import FRAME_N_SAMPLES, FRAME_S, SAMPLE_RATE_HZ
 from kame_model.serve.client.client import play_in_real_time
 from tests.support.arrivals import longest_wait_s
 from tests.support.raw_sockets import TEXT, asking, frame
+from tests.support.realtime_call import RealtimeCall
 from tests.support.realtime_protocol import append
 from tests.support.runs import RunError
 

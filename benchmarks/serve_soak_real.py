@@ -33,13 +33,13 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 from backends.engine import Samples
 from benchmarks.command import measure_mib
 from benchmarks.serve_process import Running, run_server, speak_sentences
-from benchmarks.serve_realtime import RealtimeCall
 from data_schemas.errors import BackendError
 from data_schemas.units import FRAME_N_SAMPLES, FRAME_S, SAMPLE_RATE_HZ
 from kame_model.serve.client.client import Call, play_in_real_time, talk
 from kame_model.serve.client.talk_record import TalkRecord
 from kame_model.serve.web.moshi_protocol import Kind as MessageKind
 from tests.support.arrivals import n_gaps
+from tests.support.realtime_call import RealtimeCall
 from tests.support.realtime_protocol import append
 from tests.support.recogniser_process import RecogniserProcess, recogniser_process
 from tests.support.soak_verdict import LOADED, MODES, PATHS, WAYS, Held, Outage, Talk, broken_promises, grown

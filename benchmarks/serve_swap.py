@@ -18,10 +18,10 @@ import yaml
 
 from backends.engine import Samples
 from benchmarks.serve_process import Running, run_server, speak_sentences
-from benchmarks.serve_realtime import RealtimeCall
 from data_schemas.units import SAMPLE_RATE_HZ
 from kame_model.serve.client.client import play_in_real_time
 from kame_model.serve.oracle.prompts import Prompt
+from tests.support.realtime_call import RealtimeCall
 from tests.support.swap_report import SwapReport, report_of
 
 TURN_S = 15.0

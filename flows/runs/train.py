@@ -22,13 +22,7 @@ from typing import Any
 from backends.codec.learnt_files import find_learnt_codec
 from backends.options import OptionValue
 from backends.registry import check_options, make_device_option
-from data_schemas.config.front_end import (
-    EVALUATION,
-    RUN,
-    DatasetShare,
-    FrontEndConfig,
-    find_seed_folders,
-)
+from data_schemas.config.front_end import EVALUATION, RUN, DatasetShare, FrontEndConfig, find_seed_folders
 from data_schemas.config.model import SamplingConfig
 from data_schemas.config.recall import TEST, RecallConfig
 from data_schemas.config.training import TrainConfig

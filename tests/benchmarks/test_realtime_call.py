@@ -9,8 +9,8 @@ import pytest
 from websockets.asyncio.server import ServerConnection, serve
 
 from backends.engine import Samples
-from benchmarks.serve_realtime import RealtimeCall
 from data_schemas.units import FRAME_N_SAMPLES
+from tests.support.realtime_call import RealtimeCall
 
 ANSWER = (
     {"type": "session.created"},
