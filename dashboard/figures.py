@@ -127,7 +127,7 @@ def format_figure(value: float, digits: int = 3) -> str:
 
 
 def format_age(seconds: float) -> str:
-    """Formats the seconds since a moment, such as `5 min ago`."""
+    """Formats the seconds since a moment, such as `5 min ago`, rounded to the nearest second, minute, hour or day."""
     for limit, unit_s, unit in ((100, 1, "s"), (6000, 60, "min"), (172_800, 3600, "h")):
         if seconds < limit:
             return f"{seconds / unit_s:.0f} {unit} ago"

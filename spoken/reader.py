@@ -153,7 +153,15 @@ def _make_unspeakable(text: str, at: int) -> Unspeakable:
 
 
 def _read_words(text: str, entries: Mapping[str, str], depth: int = 0) -> list[Word]:
-    """Returns the spoken words and marks of a normalised text; it is a nested formula if `depth` is above 0."""
+    """Returns the spoken words and punctuation marks of a normalised text, each with its span in the text.
+
+    Args:
+        entries: the spoken forms of the lexicon's entries, by the characters that replace them in the text.
+        depth: number of formulas in which the text is nested; above 0, all of it is read as a formula.
+
+    Raises:
+        Unspeakable: a part of the text has no certain reading.
+    """
     line = Line(_make_tokens(text, entries, depth), is_formula=depth > 0)
     brackets = read_brackets(line)
     words: list[Word] = []

@@ -119,20 +119,8 @@ def test_words_of_a_dataset_are_heard(demo: Path) -> None:
 
 @pytest.mark.slow
 def test_prompts_are_counted_beside_the_recipe(demo: Path) -> None:
-    recipe, ours = map(
-        json.loads, run_benchmark("oracle_prompts", demo, "--n", "1", "--cap", "8", "--prompts", "v2").splitlines()
-    )
-    assert ours["requests"] <= recipe["requests"]
-    assert 0 < ours["computed"] < ours["tokens"]
-    assert recipe["requests_of_recipe"] == 1
-
-
-@pytest.mark.slow
-def test_waits_for_an_answer_are_measured_once(demo: Path, tmp_path: Path) -> None:
-    checkpoint = demo.with_name("demo-checkpoints") / "nano-demo-front-end-40"
-    arguments = ("delays", checkpoint, demo, "--n", "1", "--splits", "train", "--rows", tmp_path / "rows.jsonl")
-    run_benchmark("serve", *arguments, "--most-wait-s", "5")
-    rows = [json.loads(line) for line in (tmp_path / "rows.jsonl").read_text().splitlines()]
-    assert sorted(row["mode"] for row in rows) == ["cascade", "direct", "tandem"]
-    run_benchmark("serve", *arguments, "--most-wait-s", "5")
-    assert [json.loads(line) for line in (tmp_path / "rows.jsonl").read_text().splitlines()] == rows
+    recipe, *ours = json.loads(run_benchmark("oracle_prompts", demo, "--n", "1", "--json"))["prompts"]
+    assert (recipe["way"], recipe["requests of recipe"]) == ("recipe", 1)
+    assert [(each["way"], each["cap"]) for each in ours] == [("v2", 8), ("v2", 1_000), ("whole", 8), ("whole", 1_000)]
+    assert ours[0]["requests"] <= recipe["requests"]
+    assert 0 < ours[0]["computed"] < ours[0]["tokens"]

@@ -41,7 +41,11 @@ def check_codec(codec: Codec) -> None:
 
 
 def _check_recordings(codec: Codec) -> None:
-    """Checks codes and audio of recordings of many lengths, which other recordings and later audio must not change."""
+    """Checks shape, type and range of codes and decoded audio for recordings of many lengths.
+
+    Neither the other recordings of a call nor later audio may change the codes of a recording, and different audio must
+    have different codes.
+    """
     sounds = [make_chirps(seed, n_samples) for seed, n_samples in enumerate(_LENGTHS)]
     encoded = codec.encode(sounds)
     require(len(encoded) == len(sounds), "each recording has its codes")

@@ -50,7 +50,7 @@ class Piper:
 
     @property
     def digest(self) -> str:
-        """Digest of the package versions and `_RECIPE`; voices have their own digests."""
+        """Digest of `_RECIPE`, the requirements of Piper's environment and soxr's version; voices have their own."""
         return ids.digest("piper", _RECIPE, get_versions("soxr"), get_environment("piper").compute_digest())
 
     def voices(self) -> Sequence[Voice]:

@@ -200,7 +200,9 @@ def append_silence(sides: Sides, n_frames: int) -> Sides | None:
 
 
 def prepend_oracle(utterance: Sides, frame: int, n_before: int) -> Sides | None:
-    """Turns a speech row into an exchange: silence, an oracle with the words of the utterance, the utterance.
+    """Turns a row of speech into an exchange: silence, an oracle with the words of the utterance, the utterance.
+
+    The silence is copied from the quiet frames of the row.
 
         ..........       ................
         aaa.aa....   →   ......aaa.aa....
@@ -208,11 +210,11 @@ def prepend_oracle(utterance: Sides, frame: int, n_before: int) -> Sides | None:
 
     Args:
         utterance: the row, without an oracle of its own.
-        frame: the frame at which the oracle arrives.
-        n_before: frames of silence before the row.
+        frame: the frame of the exchange, counted from its start, at which the oracle arrives.
+        n_before: frames of silence that are put before the row.
 
     Returns:
-        The exchange; None if nothing is said in the row, or it has no silence.
+        The exchange; None if nothing is said in the row, or one of its sides has no quiet frames to copy.
     """
     own, other = utterance
     words = find_words(own.text)

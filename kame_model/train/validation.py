@@ -81,7 +81,11 @@ class Evaluator:
 
 
 def _collate_with_wrong(judged: Sequence[ValidationExample], multiple: int) -> tuple[Batch, torch.Tensor]:
-    """Combines examples to a batch, and returns it with their wrong oracles, int64[B, S]."""
+    """Combines examples to a batch, and returns it with their wrong oracles, int64[B, S].
+
+    A wrong oracle has the answer to another question; the loss with it shows whether the model follows its oracle.
+    The number of frames S is a multiple of `multiple`.
+    """
     batch = collate([each.example for each in judged], multiple)
     wrong = torch.full_like(batch.oracle, PADDING_ID)
     for row, each in zip(wrong, judged, strict=True):

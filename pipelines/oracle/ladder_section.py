@@ -140,7 +140,10 @@ def _format_percent(share: float | None) -> str:
 
 
 def _format_estimate(estimate: Mapping[str, float | None]) -> str:
-    """Returns an estimate as "value (low to high), items/events"; "-" if it has no value."""
+    """Returns an estimate as "value (low to high), number of items/number of events"; "-" if it has no value.
+
+    "few" stands in place of the interval if there were too few items for one.
+    """
     if estimate["value"] is None:
         return "-"
     interval = "few" if estimate["low"] is None else f"{estimate['low']:.3f} to {estimate['high']:.3f}"

@@ -112,10 +112,13 @@ def _estimate(
     seed: int,
     n_resamples: int = N_RESAMPLES,
 ) -> Estimate:
-    """Returns a figure of all items with its 95% interval, by a bootstrap over items; without one for few items.
+    """Returns a figure of all items with its 95 % interval, by a bootstrap over items.
+
+    With fewer than `FEWEST_ITEMS` items there is no interval.
 
     Args:
-        figure: computes it from the indices of the chosen items.
+        items: the events of each item; here they are only counted.
+        figure: computes the figure of a sample, given the indices of its items.
     """
     draw, n_items, n_events = np.random.default_rng(seed), len(items), sum(len(each) for each in items)
     value = figure(np.arange(n_items))

@@ -12,7 +12,7 @@ _MOST_WORDS: Final = 5
 
 
 def normalise_word(word: str) -> str:
-    """Returns a word in the form for comparisons: in lower case, without apostrophes."""
+    """Returns a word in the form for comparisons: in lower case, without straight apostrophes (')."""
     return word.lower().replace("'", "")
 
 

@@ -120,8 +120,8 @@ class Runner:
     def _read_usable(self, part: Part, stage: str) -> PartRecord | None:
         """Returns the record of a stage's output for a part; None if it must be made, or made again.
 
-        It is made again if something in it is to be retried, or if an input that was not final has changed since or is
-        final now.
+        It is made again if it has rows to retry, or if an input that was not final then (`open_inputs`) is final,
+        changed or gone now.
         """
         record = self.read_record(part, stage)
         if record is None or record.n_to_retry:

@@ -179,12 +179,12 @@ _SEVERAL: Final = re.compile(
 
 
 def check_wording(question: str, answer: str, options: Sequence[str] = ()) -> None:
-    """Checks that neither question, answer nor options are about something written or have two readings.
+    """Checks that a question can be understood by ear: no program, formal logic, drawing or table, and no misprints.
 
     Raises:
-        NotAskable: `needs_writing`.
-        Unspeakable: `formula` for a script that is a formula itself, or a letter that is both a variable and a unit;
-            `broken_text` for a full stop that ends no sentence or a misprint in a formula.
+        NotAskable: `needs_writing`, for programs, formal logic, drawings and tables.
+        Unspeakable: `formula` for an exponent or index that is itself a formula, or a letter that is both a variable
+            and a unit; `broken_text` for a full stop that ends no sentence or a misprint in a formula.
     """
     both = "\n".join((question, answer, *options))
     if nested := _NESTED_SCRIPT.search(both):

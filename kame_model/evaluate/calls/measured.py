@@ -226,10 +226,11 @@ def _get_usage(chat: LiveChat) -> dict[str, int]:
 
 
 def get_endpoint(chat: ChatConfig) -> Endpoint:
-    """Returns the endpoint of a chat model's configuration, without starting it.
+    """Returns the name, model and digest behind a chat model's configuration, without starting a server.
 
     Raises:
         ConfigError: the engine or its model does not exist.
+        BackendError: no model is named, and the remote server does not answer.
     """
     engine: ChatEngine = registry.load("chat", chat.engine)(chat)
     return engine.describe()

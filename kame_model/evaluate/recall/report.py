@@ -181,7 +181,11 @@ def _format_tables(rows: Sequence[Record], titles: Mapping[str, str]) -> Iterato
 
 
 def _format_cell(row: Record, name: str) -> str | None:
-    """Formats a share with its interval, a count in words without, or the median of times; and the recording's."""
+    """Formats one figure of a condition: a share with its interval, a share of the oracle's words, or a median time.
+
+    It ends with the same figure of the recording ("r 74%"), and with the number of items that have it ("of 58") if not
+    all do. None if the row lacks the figure.
+    """
     figure, form = (f"{name}_median", ".2f") if name.endswith(TIME) else (name, ".0%")
     is_share = not name.endswith(TIME) and name not in _OF_WORDS
     told = format_with_interval(row.get(figure), row.get(f"{name}_interval") if is_share else None, form)
