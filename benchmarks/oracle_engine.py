@@ -29,7 +29,7 @@ def measure_engine(chat: ChatConfig, n_items: int) -> dict[str, Any]:
         took_s = time.monotonic() - began_s
         (record,) = (json.loads(file.read_text(encoding="utf-8")) for file in Path(folder).glob("runs/*.json"))
         reader = DatasetReader(folder)
-        rows = [row for shard in reader.shards() for _, row in reader.rows(shard) if row]
+        rows = [row for shard in reader.list_shards() for _, row in reader.iterate_rows(shard) if row]
     statuses = Counter(event.status for row in rows for event in row.events)
     usage, oracle_s = record["chat"], record["seconds"]["oracle"]
     return {

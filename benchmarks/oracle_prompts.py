@@ -113,8 +113,8 @@ def main() -> None:
     parser.add_argument("--in-flight", type=int, nargs="+", default=[1], help="numbers of concurrent requests")
     options = parser.parse_args()
     reader = DatasetReader(options.folder)
-    step = max(1, sum(shard.n_rows for shard in reader.shards()) // options.n)
-    dialogues = list(islice(reader.dialogues(), 0, step * options.n, step))
+    step = max(1, sum(shard.n_rows for shard in reader.list_shards()) // options.n)
+    dialogues = list(islice(reader.iterate_dialogues(), 0, step * options.n, step))
     recipe = count_tokens([payload for each in dialogues for payload in make_recipe_payloads(each)], 1)
     rows: list[dict[str, Any]] = [{"way": "recipe", "cap": None, "in_flight": 1} | recipe]
     for prompts, cap in product(("v2", "whole"), (8, 1_000)):

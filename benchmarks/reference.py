@@ -138,7 +138,7 @@ def main() -> None:
     python, n_rounds = (options.python or options.checkout / ".venv" / "bin" / "python").absolute(), options.rounds
     check_checkout(options.checkout, python)
     tokenizer, config = Tokenizer.from_file(f"{find_shipped_checkpoint()}/tokenizer.model"), OracleConfig()
-    found = islice(DatasetReader(options.dataset).dialogues(), options.n)
+    found = islice(DatasetReader(options.dataset).iterate_dialogues(), options.n)
     dialogues = [each for each in found if all(list_words(each, speaker) for speaker in "AB")]  # their tool needs both
     words = [[list_words(each, speaker) for speaker in "AB"] for each in dialogues]
     schedule_s, plans = measure_best_s(lambda _: [plan_dialogue(d.turns, config) for d in dialogues], None, n_rounds)

@@ -89,7 +89,7 @@ def _measure_rate(workers: Workers, parts: Sequence[Part]) -> float:
     clips = [clip for part in parts for row in runner.read(part, SPEECH, Clips) for clip in row.clips]
     for part in parts:
         for path in (part.get_record_path(SPEECH), part.get_path(SPEECH)):
-            Path(runner.store.at(path)).unlink()
+            Path(runner.store.resolve_path(path)).unlink()
     return sum(samples_to_seconds(clip.n_samples) for clip in clips) / taken_s
 
 

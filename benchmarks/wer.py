@@ -66,9 +66,9 @@ def transcribe_utterances(reader: DatasetReader, recogniser: Recogniser, limit: 
 
 def _select_rows(reader: DatasetReader, limit: int | None) -> Iterator[AudioDialogue]:
     """Yields all dialogues, or `limit` of them that are evenly spread over the dataset."""
-    n_rows = sum(shard.n_rows for shard in reader.shards())
+    n_rows = sum(shard.n_rows for shard in reader.list_shards())
     wanted = set(np.linspace(0, n_rows - 1, min(limit or n_rows, n_rows)).round().astype(int).tolist())
-    return (row for index, row in enumerate(reader.dialogues()) if index in wanted)
+    return (row for index, row in enumerate(reader.iterate_dialogues()) if index in wanted)
 
 
 def main() -> None:

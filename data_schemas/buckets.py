@@ -60,15 +60,15 @@ class Bucket(Store):
         with self.translate_errors(path, "look for"):
             return super().exists(path)
 
-    def files(self, folder: str, suffix: str = "") -> list[str]:
-        """See `Store.files`; raises StoreError if the bucket cannot be read."""
+    def list_files(self, folder: str, suffix: str = "") -> list[str]:
+        """See `Store.list_files`; raises StoreError if the bucket cannot be read."""
         with self.translate_errors(folder, "list"):
-            return super().files(folder, suffix)
+            return super().list_files(folder, suffix)
 
     def remove(self, path: str) -> None:
         """See `Store.remove`; a file that does not exist is not an error."""
         with self.translate_errors(path, "remove"), suppress(FileNotFoundError):
-            self.fs.rm_file(self.at(path))
+            self.fs.rm_file(self.resolve_path(path))
 
     def list_states(self) -> dict[str, str]:
         """Returns the states of all files by path: ETag (S3) or generation (Google), which changes with the content.
@@ -83,7 +83,7 @@ class Bucket(Store):
         """Returns the state of a file (see `list_states`); None if there is no such file."""
         with self.translate_errors(path, "look for"):
             try:
-                return _get_state(self.fs.info(self.at(path)))
+                return _get_state(self.fs.info(self.resolve_path(path)))
             except FileNotFoundError:
                 return None
 
@@ -93,7 +93,10 @@ class Bucket(Store):
         Raises:
             StoreError: it does not exist, or the bucket fails.
         """
-        with self.translate_errors(path, "read"), self.fs.open(self.at(path), "rb", cache_type="none") as source:
+        with (
+            self.translate_errors(path, "read"),
+            self.fs.open(self.resolve_path(path), "rb", cache_type="none") as source,
+        ):
             while piece := source.read(n_bytes):
                 yield piece
 
@@ -109,7 +112,7 @@ class Bucket(Store):
             )
         try:
             with self.translate_errors(path, "write"):
-                self.fs.put_file(local, self.at(path))
+                self.fs.put_file(local, self.resolve_path(path))
         except StoreError as error:
             if isinstance(error.__cause__, FileNotFoundError):
                 raise self._make_no_bucket_error() from error
@@ -151,7 +154,7 @@ class Bucket(Store):
 
     def _put(self, path: str, data: bytes, state: str | None) -> str:
         """Writes a file if its state is unchanged, and returns the new state; raises the errors of the client."""
-        bucket, key, *_ = self.fs.split_path(self.at(path))
+        bucket, key, *_ = self.fs.split_path(self.resolve_path(path))
         if self._is_s3:
             condition = {"IfNoneMatch": "*"} if state is None else {"IfMatch": state}
             return str(self.fs.call_s3("put_object", Bucket=bucket, Key=key, Body=data, **condition)["ETag"])

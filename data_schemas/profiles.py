@@ -5,12 +5,12 @@ from collections.abc import Callable
 from data_schemas.config import ChatConfig, RefreshConfig
 
 
-def embedded() -> RefreshConfig:
+def make_embedded_profile() -> RefreshConfig:
     """Returns a configuration for this machine: Kokoro, pocketsphinx, SmolLM2 on llama.cpp; no account, no GPU."""
     return RefreshConfig()
 
 
-def gpu() -> RefreshConfig:
+def make_gpu_profile() -> RefreshConfig:
     """Returns a configuration with a vLLM server for the oracle and many concurrent requests; speech as in `embedded`.
 
     It makes 1.9 dialogues of each item, as in the paper's corpus.
@@ -24,4 +24,4 @@ def gpu() -> RefreshConfig:
     return RefreshConfig(chat=chat, variants=1.9)
 
 
-PROFILES: dict[str, Callable[[], RefreshConfig]] = {"embedded": embedded, "gpu": gpu}
+PROFILES: dict[str, Callable[[], RefreshConfig]] = {"embedded": make_embedded_profile, "gpu": make_gpu_profile}

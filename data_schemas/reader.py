@@ -101,7 +101,7 @@ class DatasetReader:
         """Whether this reader reads a file: data, or oracles of its version."""
         return entry.kind == DATA or (entry.kind == ORACLE and entry.oracle_version == self.oracle_version)
 
-    def dialogue(self, dialogue_id: str | None = None) -> tuple[AudioDialogue, OracleRow | None]:
+    def read_dialogue(self, dialogue_id: str | None = None) -> tuple[AudioDialogue, OracleRow | None]:
         """Returns a dialogue with its audio, and its oracles or None; without an id, the first dialogue of the dataset.
 
         Raises:
@@ -113,7 +113,7 @@ class DatasetReader:
             if row >= 0:
                 found = self.store.read_table(entry.path).slice(row, 1)
                 record = from_table(found, AudioDialogue)[0]
-                return record, self.oracle(record.dialogue_id)
+                return record, self.find_oracle(record.dialogue_id)
         raise DatasetError(
             f"{self.store.root} has no dialogue {dialogue_id}."
             if dialogue_id
@@ -121,17 +121,17 @@ class DatasetReader:
             "`kame inspect DIR --json` shows an id; rejects/ lists the rejected items.",
         )
 
-    def dialogues(self) -> Iterator[AudioDialogue]:
+    def iterate_dialogues(self) -> Iterator[AudioDialogue]:
         """Iterates over all dialogues with their audio, without oracles, shard by shard, a few in memory at a time."""
         for entry in self.manifest.select_kind(DATA):
             for table in self.store.read_batches(entry.path, _DIALOGUES_AT_ONCE):
                 yield from from_table(table, AudioDialogue)
 
-    def shards(self) -> list[ShardEntry]:
+    def list_shards(self) -> list[ShardEntry]:
         """Returns the shards of dialogues, in the manifest's order."""
         return self.manifest.select_kind(DATA)
 
-    def rows(self, shard: ShardEntry) -> Iterator[tuple[AudioDialogue, OracleRow | None]]:
+    def iterate_rows(self, shard: ShardEntry) -> Iterator[tuple[AudioDialogue, OracleRow | None]]:
         """Iterates over a shard's dialogues with their audio, each with its oracles of this version, or None.
 
         Raises:
@@ -151,7 +151,7 @@ class DatasetReader:
             for row in from_table(self.store.read_table(entry.path), OracleRow)
         }
 
-    def oracle(self, dialogue_id: str) -> OracleRow | None:
+    def find_oracle(self, dialogue_id: str) -> OracleRow | None:
         """Returns the oracles of a dialogue in this reader's version; None if it has none."""
         for entry in self.manifest.select_kind(ORACLE):
             if entry.oracle_version == self.oracle_version:

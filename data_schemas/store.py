@@ -63,28 +63,28 @@ class Store:
         self.root: str
         self.fs, self.root = fsspec.core.url_to_fs(root) if fs is None else (fs, root)
 
-    def at(self, path: str) -> str:
+    def resolve_path(self, path: str) -> str:
         """Returns the full path of a file or folder of this store; an empty path is the root."""
         return f"{self.root}/{path}" if path else str(self.root)
 
     def exists(self, path: str) -> bool:
         """Whether a file or folder exists."""
-        return bool(self.fs.exists(self.at(path)))
+        return bool(self.fs.exists(self.resolve_path(path)))
 
-    def n_bytes(self, path: str) -> int:
+    def get_size(self, path: str) -> int:
         """Returns the size of a file in bytes.
 
         Raises:
             FileNotFoundError: if it does not exist.
         """
-        return int(self.fs.size(self.at(path)))
+        return int(self.fs.size(self.resolve_path(path)))
 
-    def files(self, folder: str, suffix: str = "") -> list[str]:
+    def list_files(self, folder: str, suffix: str = "") -> list[str]:
         """Returns the sorted paths, relative to the root, of all files at any depth below a folder, with this suffix.
 
         Temporary files are included. The list is empty if there is no such folder.
         """
-        top = self.at(folder)
+        top = self.resolve_path(folder)
         if not self.fs.exists(top):
             return []
         found = (PurePosixPath(name).relative_to(self.root) for name in self.fs.find(top))
@@ -97,11 +97,11 @@ class Store:
             StoreError: it does not exist or cannot be deleted.
         """
         with self.translate_errors(path, "remove"):
-            self.fs.rm_file(self.at(path))
+            self.fs.rm_file(self.resolve_path(path))
 
     def sweep(self) -> None:
         """Deletes all temporary files, which killed runs have left. No other process may be writing to this store."""
-        for path in self.files("", TEMPORARY):
+        for path in self.list_files("", TEMPORARY):
             self.remove(path)
 
     def read_bytes(self, path: str) -> bytes:
@@ -111,7 +111,7 @@ class Store:
             StoreError: if it does not exist or cannot be read.
         """
         with self.translate_errors(path, "read"):
-            return bytes(self.fs.cat_file(self.at(path)))
+            return bytes(self.fs.cat_file(self.resolve_path(path)))
 
     def read_table(self, path: str, columns: Sequence[str] | None = None, sha256: str | None = None) -> pa.Table:
         """Returns the rows of a Parquet file.
@@ -124,7 +124,9 @@ class Store:
             StoreError: if it is missing, truncated or not Parquet, or its checksum differs.
         """
         if sha256 is not None and self.describe(path).sha256 != sha256:
-            raise StoreError(f"{self.at(path)} has changed since it was written: its checksum differs.", _REMAKE)
+            raise StoreError(
+                f"{self.resolve_path(path)} has changed since it was written: its checksum differs.", _REMAKE
+            )
         with self._open_parquet(path) as file:
             there = set(file.schema_arrow.names)
             return file.read(columns=None if columns is None else [name for name in columns if name in there])
@@ -146,13 +148,15 @@ class Store:
         Raises:
             StoreError: if it is missing, truncated or not Parquet, also if this is noticed in the block.
         """
-        with self.translate_errors(path, "read"), self.fs.open(self.at(path), "rb") as source:
+        with self.translate_errors(path, "read"), self.fs.open(self.resolve_path(path), "rb") as source:
             try:
                 yield pq.ParquetFile(source)
             except (pa.ArrowException, OSError) as error:
                 if isinstance(error, OSError) and error.errno is not None:
                     raise  # an error of the disk; Arrow's errors about damaged content have no errno
-                raise StoreError(f"{self.at(path)} is not a complete Parquet file: {error}.", _REMAKE) from error
+                raise StoreError(
+                    f"{self.resolve_path(path)} is not a complete Parquet file: {error}.", _REMAKE
+                ) from error
 
     def describe(self, path: str) -> Written:
         """Returns the size and checksum of an existing file.
@@ -160,9 +164,9 @@ class Store:
         Raises:
             StoreError: if it cannot be read.
         """
-        with self.translate_errors(path, "read"), self.fs.open(self.at(path), "rb") as source:
+        with self.translate_errors(path, "read"), self.fs.open(self.resolve_path(path), "rb") as source:
             sha256 = hashlib.file_digest(source, "sha256").hexdigest()
-        return Written(path, self.n_bytes(path), sha256)
+        return Written(path, self.get_size(path), sha256)
 
     def write_bytes(self, path: str, data: bytes) -> Written:
         """Writes or replaces a file atomically, creates its folders, and returns its size and checksum.
@@ -219,7 +223,7 @@ class Store:
                 _ROOM if error.errno in (errno.ENOSPC, errno.EDQUOT) else "Check the folder's permissions and the disk."
             )
             why = error.strerror or str(error)
-            raise StoreError(f"Cannot {doing} {self.at(path)}: {why}.", remedy) from error
+            raise StoreError(f"Cannot {doing} {self.resolve_path(path)}: {why}.", remedy) from error
 
 
 class Batch:
@@ -249,7 +253,7 @@ class Batch:
         with store.translate_errors(path, "write"):
             self._make_folder(path)
             try:
-                with store.fs.open(store.at(aside), "wb") as sink:
+                with store.fs.open(store.resolve_path(aside), "wb") as sink:
                     yield sink
             except BaseException:
                 self._remove(aside)
@@ -266,14 +270,14 @@ class Batch:
         """
         store, new = self._store, []
         for path, aside in self._asides:
-            self._sync(store.at(aside), path)
+            self._sync(store.resolve_path(aside), path)
         try:
             while self._asides:
                 path, aside = self._asides[0]
                 if not store.exists(path):
                     new.append(path)
                 with store.translate_errors(path, "write"):
-                    store.fs.mv(store.at(aside), store.at(path))
+                    store.fs.mv(store.resolve_path(aside), store.resolve_path(path))
                 del self._asides[0]
             for folder, path in self._folders.items():
                 self._sync(folder, path)
@@ -289,7 +293,7 @@ class Batch:
 
     def _make_folder(self, path: str) -> None:
         """Creates a file's folder, and records each folder that gets a new entry, to sync it later."""
-        folder = self._store.at(path).rpartition("/")[0]
+        folder = self._store.resolve_path(path).rpartition("/")[0]
         if self._is_local:
             above = Path(folder)
             self._folders.setdefault(folder, path)

@@ -105,7 +105,7 @@ def inspect(
         if is_opened:
             _open_page(Path(reader.store.root), dialogue)
             return
-        row, oracle = reader.dialogue(dialogue)
+        row, oracle = reader.read_dialogue(dialogue)
         if wav is not None:
             from pipelines.audio import save_wav
 

@@ -241,7 +241,7 @@ def read_comparison(dataset: str) -> tuple[str, dict[str, dict[str, Any]]]:
         DatasetError: there is no such run, or its file is damaged.
     """
     store = open_store(dataset)
-    for path in reversed(store.files("runs", ".json")):
+    for path in reversed(store.list_files("runs", ".json")):
         try:
             told = json.loads(store.read_bytes(path))["plan"]
         except (ValueError, LookupError, TypeError) as error:

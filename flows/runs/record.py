@@ -80,7 +80,7 @@ def record_run(config: RefreshConfig) -> Iterator[RunRecord]:
     run_id = f"{started:%Y%m%dT%H%M%S}-{ids.digest(started.isoformat(), n_hex=6)}"
     versions = {"python": platform.python_version(), **{name: version(name) for name in _PACKAGES}}
     record = RunRecord(run_id, started.isoformat(timespec="seconds"), config.model_dump(mode="json"), versions)
-    log = Path(Store(config.out).at(f"runs/{run_id}.chat.jsonl"))
+    log = Path(Store(config.out).resolve_path(f"runs/{run_id}.chat.jsonl"))
     n_bytes_before = _count_bytes(config.out)
     try:
         with UsageMeter() as meter, set_run_id(run_id), written_to(log):

@@ -151,8 +151,8 @@ def _make_tokenizer(config: SpeechRowsConfig, corpus: Corpus, speaker: SentenceS
         else:
             drawn = (draw_sentence(corpus, config, position) for position in range(_N_TEXTS))
             read, _ = speaker.read(list({each.written: each for each in drawn}.values()))
-            train_tokenizer((said.text for _, said in read), config.vocabulary, store.at(TOKENIZER))
-    return Tokenizer.from_file(store.at(TOKENIZER))
+            train_tokenizer((said.text for _, said in read), config.vocabulary, store.resolve_path(TOKENIZER))
+    return Tokenizer.from_file(store.resolve_path(TOKENIZER))
 
 
 def _is_codec_learnt(config: SpeechRowsConfig) -> bool:
@@ -194,7 +194,7 @@ def _make_codec_options(config: SpeechRowsConfig, makers: "_PartMakers", store: 
             sounds = [clip.samples for clip in clips]
             books = learn_codebooks(sounds, config.codec_stages, config.codec_card, config.seed)
             store.write_bytes(file, save(books._asdict()))
-    return {**config.codec_options, "path": store.at("codec")}
+    return {**config.codec_options, "path": store.resolve_path("codec")}
 
 
 class _PartMaker:

@@ -152,12 +152,12 @@ def take_from_speech(config: FrontEndConfig) -> FrontEndConfig:
     if config.speech is None:
         return config
     store, begun = Store(config.speech), PRESETS[config.preset].begins_with
-    manifest, tokenizer = read_manifest(store), store.at(TOKENIZER)
+    manifest, tokenizer = read_manifest(store), store.resolve_path(TOKENIZER)
     own = {"codec_path": None, "tokenizer": begun.get("tokenizer"), "codec": begun.get("codec")}
     options = dict(manifest.codec_options)
     path = options.pop("path", None)
     taken: dict[str, Any] = {"tokenizer": tokenizer, "codec": manifest.made_with.codec, "codec_options": options}
-    taken["codec_path"] = store.at(CODEC) if Path(store.at(CODEC)).is_dir() else path
+    taken["codec_path"] = store.resolve_path(CODEC) if Path(store.resolve_path(CODEC)).is_dir() else path
     for name, default in own.items():
         if getattr(config, name) not in (default, taken[name]):
             raise ConfigError(
@@ -215,7 +215,7 @@ def check_datasets(config: FrontEndConfig) -> None:
         check_held_out(open_spoken_datasets(config.shares), reader)
         if config.speech is not None:
             check_speech_held_out(config.speech, reader)
-        if config.evaluate_items and not {each.split for each in reader.shards()} & set(splits):
+        if config.evaluate_items and not {each.split for each in reader.list_shards()} & set(splits):
             raise ConfigError(
                 f"The held-out dataset {held_out.folder} has no dialogue in {', '.join(splits)} to evaluate.",
                 "Hold out another dataset, evaluate test items (--set evaluation.splits=[test]), or none (--evaluate "

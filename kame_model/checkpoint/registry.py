@@ -166,7 +166,7 @@ def _read_list(folder: str, name: str, adapter: TypeAdapter[list[_T]], remedy: s
     try:
         return adapter.validate_json(store.read_bytes(name), strict=False)
     except ValidationError as error:
-        raise StoreError(f"{store.at(name)} is damaged: {str(error).splitlines()[0]}.", remedy) from error
+        raise StoreError(f"{store.resolve_path(name)} is damaged: {str(error).splitlines()[0]}.", remedy) from error
 
 
 def _write_list(folder: str, name: str, rows: Sequence[Config]) -> None:

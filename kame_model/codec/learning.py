@@ -60,7 +60,9 @@ def _read_record(store: Store) -> dict[str, Any]:
     try:
         return dict(json.loads(store.read_bytes(RECORD)))
     except ValueError as error:
-        raise StoreError(f"{store.at(RECORD)} is damaged: {error}.", "Remove the folder and learn again.") from error
+        raise StoreError(
+            f"{store.resolve_path(RECORD)} is damaged: {error}.", "Remove the folder and learn again."
+        ) from error
 
 
 def _compute_identity(readers: Sequence[DatasetReader], config: CodecLearnConfig) -> str:

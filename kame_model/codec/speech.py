@@ -86,7 +86,7 @@ def _count_unflagged(reader: DatasetReader, split: str) -> int:
     flags = read_flagged(reader.store)
     return sum(
         each not in flags
-        for shard in reader.shards()
+        for shard in reader.list_shards()
         if shard.split == split
         for each in reader.store.read_table(shard.path, ["dialogue_id"])["dialogue_id"].to_pylist()
     )
@@ -96,9 +96,9 @@ def _read_rows(readers: Sequence[DatasetReader], split: str) -> Iterator[AudioDi
     """Yields the dialogues of a split that are not flagged."""
     for reader in readers:
         flags = read_flagged(reader.store)
-        for shard in reader.shards():
+        for shard in reader.list_shards():
             if shard.split == split:
-                yield from (row for row, _ in reader.rows(shard) if row.dialogue_id not in flags)
+                yield from (row for row, _ in reader.iterate_rows(shard) if row.dialogue_id not in flags)
 
 
 _REMAKE = "Make its dataset again with `kame refresh`."

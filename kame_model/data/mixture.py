@@ -48,6 +48,6 @@ def _check_files(dataset: TokenDataset) -> None:
         for file in (shard.codes, shard.rows):
             if store.describe(file.path).sha256 != file.sha256:
                 raise StoreError(
-                    f"{store.at(file.path)} has changed since it was written: its checksum differs.",
+                    f"{store.resolve_path(file.path)} has changed since it was written: its checksum differs.",
                     "Remove the file and run `kame encode` again; only that file is made again.",
                 )

@@ -49,7 +49,7 @@ def find_record(store: Store, path: str) -> Record | None:
     try:
         record = Record.model_validate_json(store.read_bytes(path + RECORD))
     except ValidationError as error:
-        raise StoreError(f"{store.at(path + RECORD)} is damaged.", "Remove it and run again.") from error
+        raise StoreError(f"{store.resolve_path(path + RECORD)} is damaged.", "Remove it and run again.") from error
     return record if store.describe(path).sha256 == record.file.sha256 else None
 
 
@@ -93,7 +93,7 @@ def remove_superseded(store: Store, manifest: TokenManifest) -> None:
     """Removes files of codes and rows that the manifest does not list, with their records."""
     listed = {file.path for shard in manifest.shards for file in (shard.codes, shard.rows)}
     for kind in ("codes", "rows"):
-        for path in store.files(kind):
+        for path in store.list_files(kind):
             if path.removesuffix(RECORD) not in listed and _OURS.search(path):
                 store.remove(path)
 
@@ -113,7 +113,7 @@ def _check_made_with(store: Store, name: str, by: Config) -> None:
         there = type(by).model_validate_json(store.read_bytes(name))
     except ValidationError as error:
         raise StoreError(
-            f"{store.at(name)} is damaged or of an older version of kame.", "Remove the folder and run again."
+            f"{store.resolve_path(name)} is damaged or of an older version of kame.", "Remove the folder and run again."
         ) from error
     other = [
         f"{field} {getattr(there, field)}, not {getattr(by, field)}"

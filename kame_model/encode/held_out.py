@@ -80,7 +80,7 @@ def read_item_ids(reader: DatasetReader, but: str = "") -> set[tuple[str, str]]:
         StoreError: a file is missing or damaged.
     """
     found: set[tuple[str, str]] = set()
-    for entry in reader.shards():
+    for entry in reader.list_shards():
         if entry.split != but:
             columns = reader.store.read_table(entry.path, ["item_id", "group_id"])
             found.update(zip(*(each.to_pylist() for each in columns.columns), strict=True))

@@ -88,7 +88,7 @@ def encode_dataset(
         shard_encoder = _ShardEncoder(
             config, reader, oracles, flagged_ids, codec.digest, tokenizer, encoders, store, on_dialogues
         )
-        for entry in reader.shards():
+        for entry in reader.list_shards():
             try:
                 done.append(shard_encoder.encode(entry))
             except DamagedShard as error:
@@ -96,7 +96,7 @@ def encode_dataset(
         if damaged:
             told = "; ".join(f"{path}: {error.what}" for path, error in damaged.items())
             raise DamagedShard(
-                f"{len(damaged)} of {len(reader.shards())} shards cannot be encoded; the others are encoded. {told}",
+                f"{len(damaged)} of {len(reader.list_shards())} shards cannot be encoded; the others are. {told}",
                 next(iter(damaged.values())).remedy,
             )
         options = resolve_codec_options(config.codec_options)
@@ -182,7 +182,7 @@ class _ShardEncoder:
         """Writes the rows of a shard without those of flagged dialogues (`hidden`, their ids)."""
         for each in (entry, *self.oracles.get(entry.path, [])):
             check_shard(self.reader.store, each)
-        codes = CodesFile(self.store.at(codes_path))
+        codes = CodesFile(self.store.resolve_path(codes_path))
         counts = Counts(n_flagged=len(hidden))
         rows: list[TokenRow] = []
         codes_rows: list[int] = []
@@ -198,7 +198,7 @@ class _ShardEncoder:
     def _read_dialogues(self, entry: ShardEntry) -> Iterator[tuple[AudioDialogue, OracleRow | None]]:
         """Yields the dialogues of a shard with their oracles or None; raises a DamagedShard if they cannot be read."""
         try:
-            yield from self.reader.rows(entry)
+            yield from self.reader.iterate_rows(entry)
         except StoreError as error:
             raise DamagedShard(error.what, error.remedy) from error
 
@@ -206,7 +206,7 @@ class _ShardEncoder:
         """Returns the ids of the flagged dialogues of a shard, sorted."""
         if not self.flagged:
             return []
-        there = CodesFile(self.store.at(codes_path)).read_column("dialogue_id")
+        there = CodesFile(self.store.resolve_path(codes_path)).read_column("dialogue_id")
         return sorted(self.flagged & {str(each) for each in there})
 
 

@@ -59,7 +59,8 @@ def check_shard(store: Store, entry: ShardEntry) -> None:
     version = int((table.schema.metadata or {}).get(b"kame_schema_version", SCHEMA_VERSION))
     if version > SCHEMA_VERSION:
         raise DamagedShard(
-            f"{store.at(entry.path)} has schema {version}; this version of kame reads up to {SCHEMA_VERSION}.",
+            f"{store.resolve_path(entry.path)} has schema {version}; "
+            f"this version of kame reads up to {SCHEMA_VERSION}.",
             "Update kame-pipeline.",
         )
 

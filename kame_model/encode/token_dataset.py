@@ -101,12 +101,14 @@ class TokenDataset:
     def _open(self, number: int) -> RowsFile:
         """Opens the two files of a shard, which is given by its index in the manifest."""
         entry = self.manifest.shards[number]
-        return RowsFile(self._store.at(entry.rows.path), CodesFile(self._store.at(entry.codes.path)))
+        return RowsFile(
+            self._store.resolve_path(entry.rows.path), CodesFile(self._store.resolve_path(entry.codes.path))
+        )
 
     def _check(self, file: TokenFile) -> None:
         """Raises a StoreError if a file is missing or has another size; its checksum is not verified."""
-        if not self._store.exists(file.path) or self._store.n_bytes(file.path) != file.n_bytes:
+        if not self._store.exists(file.path) or self._store.get_size(file.path) != file.n_bytes:
             raise StoreError(
-                f"{self._store.at(file.path)} is missing or truncated; it should have {file.n_bytes} bytes.",
+                f"{self._store.resolve_path(file.path)} is missing or truncated; it should have {file.n_bytes} bytes.",
                 "Run `kame encode` again; it makes missing files.",
             )

@@ -49,9 +49,9 @@ def offer_dataset(folder: str, repository: str, told: Mapping[str, str]) -> Offe
     store = reader.store
     licences = check_licences(collect_dataset_licences(reader), told, folder)
     _refuse_flagged(reader, folder)
-    shards = [HubFile(each.path, Path(store.at(each.path)), each.sha256) for each in reader.manifest.shards]
-    beside = [HubFile(path, store.read_bytes(path)) for path in store.files("prompts") if _OURS.fullmatch(path)]
-    reports = [HubFile(path, store.read_bytes(path)) for path in store.files("report") if _OURS.fullmatch(path)]
+    shards = [HubFile(each.path, Path(store.resolve_path(each.path)), each.sha256) for each in reader.manifest.shards]
+    beside = [HubFile(path, store.read_bytes(path)) for path in store.list_files("prompts") if _OURS.fullmatch(path)]
+    reports = [HubFile(path, store.read_bytes(path)) for path in store.list_files("report") if _OURS.fullmatch(path)]
     card = add_licences_to_card(store.read_bytes(CARD).decode(), licences, _USE.format(repository))
     return Offer(
         kind="dataset",

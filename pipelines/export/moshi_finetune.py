@@ -61,7 +61,7 @@ def _write(reader: DatasetReader, folder: Path, on_dialogue: Callable[[], None])
     """Writes the WAV file and the words of each dialogue that is not flagged into a folder, then the lists of both."""
     flags, lines = read_flagged(reader.store), dict[str, list[str]]()
     counts, audio_s, n_flagged = Counter[str](), 0.0, 0
-    for dialogue in reader.dialogues():
+    for dialogue in reader.iterate_dialogues():
         if dialogue.dialogue_id in flags:
             n_flagged += 1
             continue

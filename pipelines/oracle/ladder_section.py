@@ -32,7 +32,7 @@ def format_ladders(store: Store, fingerprint: str) -> str:
     Returns an empty text if there is none.
     """
     sections = []
-    for path in sorted(store.files("report", ".json")):
+    for path in sorted(store.list_files("report", ".json")):
         report = _read(store, path)
         if (report.get("format"), report.get("dataset")) == (FORMAT, fingerprint):
             sections.append(format_section(report, list_report_paths(report["version"])[0]))

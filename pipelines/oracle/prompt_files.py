@@ -65,6 +65,6 @@ def remove_unused_prompts(store: Store, manifest: Manifest) -> None:
         for entry in manifest.select_kind(ORACLE)
         for digest in set(store.read_table(entry.path, ["prompt_digest"])["prompt_digest"].to_pylist())
     }
-    for path in store.files("prompts", ".yaml"):
+    for path in store.list_files("prompts", ".yaml"):
         if is_prompt_file(path) and path not in used:
             store.remove(path)

@@ -234,7 +234,7 @@ def _find_stray_files(store: Store, manifest: Manifest) -> list[Fault]:
     In `prompts/`, each file that is not a prompt set, or was changed, is a fault.
     """
     listed = {entry.path for entry in manifest.shards}
-    there = [path for folder in ("data", "oracles", "prompts", "rejects") for path in store.files(folder)]
+    there = [path for folder in ("data", "oracles", "prompts", "rejects") for path in store.list_files(folder)]
     strange = [path for path in there if path not in listed and not is_prompt_file(path)]
     changed = [path for path in there if is_prompt_file(path) and not is_unchanged_prompt_file(store, path)]
     return [

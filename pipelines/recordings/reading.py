@@ -61,17 +61,17 @@ def read_session_texts(store: Store) -> Iterator[tuple[str, SessionText | StoreE
 
     The audio of the session is not read. A file that does not have the name of its session is an error too.
     """
-    for path in store.files("", ".parquet"):
+    for path in store.list_files("", ".parquet"):
         try:
             (text,) = from_table(store.read_table(path, list(SessionText.__annotations__)), SessionText)
             if path != make_session_path(text.session_id):
-                what = f"{store.at(path)} contains the session {text.session_id} but is not named after it."
+                what = f"{store.resolve_path(path)} contains the session {text.session_id} but is not named after it."
                 raise StoreError(what, f"Rename it to {make_session_path(text.session_id)}.")
             yield path, text
         except StoreError as error:
             yield path, error
         except ValueError:  # not exactly one row
-            yield path, StoreError(f"{store.at(path)} is not a recording of one session.")
+            yield path, StoreError(f"{store.resolve_path(path)} is not a recording of one session.")
 
 
 def read_recordings(

@@ -48,7 +48,7 @@ def check_request(config: RefreshConfig) -> None:
     (source,) = config.sources
     before = read_manifest_if_any(Store(config.out))
     is_known = before is not None and any(entry.source == source.name for entry in before.shards)
-    if not is_known and not open_recordings_folder(source).files("", ".parquet"):
+    if not is_known and not open_recordings_folder(source).list_files("", ".parquet"):
         raise SourceError(f"{source.path} holds no recordings.", "Give the folder of `kame serve --record`.")
     _make_stages(config)
     check_folder(config)
@@ -112,7 +112,7 @@ def _remove_deleted_sessions(config: RefreshConfig, source: str, parts: Sequence
     gone: list[str] = []
     forgotten: set[str] = set()
     kept: set[str] = set()
-    for path in store.files(FOLDER, ".parquet"):
+    for path in store.list_files(FOLDER, ".parquet"):
         if _get_source(path) == source:
             requests = _read_request_ids(store, path)
             if store.exists(_make_record_path(path)) and _read_item_ids(store, path) <= here:

@@ -111,7 +111,9 @@ class RecordingsStage:
         """Reads the recording of an item; raises `StoreError` if it is damaged or has changed since it was planned."""
         path = make_session_path(str(item.native_id))
         if self.folder.describe(path).sha256[:16] != item.revision:
-            raise StoreError(f"{self.folder.at(path)} has changed since it was first read.", "Give it another name.")
+            raise StoreError(
+                f"{self.folder.resolve_path(path)} has changed since it was first read.", "Give it another name."
+            )
         (session,) = from_table(self.folder.read_table(path), RecordedSession)
         return session
 

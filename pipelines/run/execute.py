@@ -93,9 +93,9 @@ class Runner:
             )
         except (ValueError, KeyError, TypeError) as error:
             raise StoreError(
-                f"The record {self.store.at(path)} is damaged: {error}.", "Remove it and run again."
+                f"The record {self.store.resolve_path(path)} is damaged: {error}.", "Remove it and run again."
             ) from error
-        whole = self.store.exists(part.get_path(stage)) and self.store.n_bytes(part.get_path(stage)) == record.n_bytes
+        whole = self.store.exists(part.get_path(stage)) and self.store.get_size(part.get_path(stage)) == record.n_bytes
         return record if whole else None
 
     def list_pending(self, stage: str, parts: Sequence[Part]) -> list[Part]:
@@ -368,7 +368,7 @@ def _read_dialogues(runner: Runner, parts: Sequence[Part], source: str, split: s
 
 def locate_answers(config: RefreshConfig) -> str:
     """Returns where the chat models' answers of a run are cached: a URL, or a file in the dataset's folder."""
-    return config.cache_url or Store(config.out).at(ANSWERS)
+    return config.cache_url or Store(config.out).resolve_path(ANSWERS)
 
 
 def open_client(

@@ -82,9 +82,9 @@ def find_local_copy(address: str) -> str:
     """
     bucket, here = Bucket(address), Store(get_work_folder(address))
     shards = {entry.path: entry.n_bytes for entry in read_manifest(bucket).shards}
-    beside = {path for store in (bucket, here) for folder in ("prompts", "report") for path in store.files(folder)}
+    beside = {path for store in (bucket, here) for folder in ("prompts", "report") for path in store.list_files(folder)}
     different = [
-        *(path for path, n_bytes in shards.items() if not here.exists(path) or here.n_bytes(path) != n_bytes),
+        *(path for path, n_bytes in shards.items() if not here.exists(path) or here.get_size(path) != n_bytes),
         *(path for path in {MANIFEST, CARD, FLAGS, *beside} if _read_if_any(bucket, path) != _read_if_any(here, path)),
     ]
     if different:
@@ -298,7 +298,7 @@ class Mirror:
             self._lease.check()
             stamp = self._read_stamp(path)
             if path.startswith(_NAMED_BY_CONTENT):
-                self._bucket.upload(path, self._store.at(path))
+                self._bucket.upload(path, self._store.resolve_path(path))
                 state = self._bucket.get_state(path) or ""
             else:
                 state = self._bucket.put(path, self._store.read_bytes(path), self._get_known_state(path))

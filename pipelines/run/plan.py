@@ -57,9 +57,9 @@ def lock_dataset(config: RefreshConfig) -> Iterator[None]:
         StoreError: another run holds the lock, or the folder cannot be written.
     """
     store = Store(config.out)
-    lock = FileLock(store.at(LOCK), timeout=0)
+    lock = FileLock(store.resolve_path(LOCK), timeout=0)
     try:
-        Path(store.at(".store")).mkdir(parents=True, exist_ok=True)
+        Path(store.resolve_path(".store")).mkdir(parents=True, exist_ok=True)
         lock.acquire()
     except Timeout as error:
         raise StoreError(f"Another run is writing {config.out}.", "Wait for it, or choose another --out.") from error

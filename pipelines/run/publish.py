@@ -264,7 +264,7 @@ def remove_superseded(store: Store, manifest: Manifest) -> None:
     """Removes files that are named like files of a dataset and that the manifest does not list, and unused prompts."""
     listed = {entry.path for entry in manifest.shards}
     for folder in ("data", "oracles", "rejects"):
-        for path in store.files(folder, ".parquet"):
+        for path in store.list_files(folder, ".parquet"):
             if path not in listed and _OURS.search(path):
                 store.remove(path)
     remove_unused_prompts(store, manifest)

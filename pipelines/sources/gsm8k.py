@@ -6,7 +6,7 @@ A row: {"question": "Tom has 3 boxes of 4 pens. How many pens has he?",
 
 import re
 
-from pipelines.sources.spec import BadRowError, Draft, Row, SourceSpec, text_of
+from pipelines.sources.spec import BadRowError, Draft, Row, SourceSpec, read_text
 
 _CALCULATOR_MARK = re.compile(r"<<[^<>]*>>")
 
@@ -17,11 +17,11 @@ def make_draft(row: Row) -> Draft:
     Raises:
         BadRowError: a field is missing, empty or not text, or the answer has no final number.
     """
-    reasoning, mark, final = text_of(row, "answer").rpartition("####")
+    reasoning, mark, final = read_text(row, "answer").rpartition("####")
     if not mark or not final.strip():
         raise BadRowError("no_final_answer", "the answer has no '#### number' at its end")
     explanation = _CALCULATOR_MARK.sub("", reasoning).strip()
-    return Draft(question=text_of(row, "question"), answer=final.strip(), explanation=explanation or None)
+    return Draft(question=read_text(row, "question"), answer=final.strip(), explanation=explanation or None)
 
 
 SPEC = SourceSpec(

@@ -12,10 +12,10 @@ from pipelines.sources.spec import (
     Draft,
     Row,
     SourceSpec,
-    chosen,
-    option_texts,
-    optional_text,
-    text_of,
+    find_chosen_option,
+    read_optional_text,
+    read_options,
+    read_text,
 )
 
 LANGUAGES = (ENGLISH, "zh", "es", "fr", "ar", "ru")
@@ -53,16 +53,16 @@ def make_draft(row: Row) -> Draft:
     given = {letter: text for letter, text in lettered.items() if text is not None}  # Parquet adds nulls
     if "".join(sorted(given)) != "ABCDEFGHIJ"[: len(given)]:
         raise BadRowError("wrong_options", f"options are lettered {', '.join(sorted(given))}")
-    options = option_texts([given[letter] for letter in sorted(given)])
-    index = chosen(options, text_of(row, "correct_answer"))
+    options = read_options([given[letter] for letter in sorted(given)])
+    index = find_chosen_option(options, read_text(row, "correct_answer"))
     return Draft(
-        native_id=optional_text(row, "id"),
-        question=text_of(row, "question"),
+        native_id=read_optional_text(row, "id"),
+        question=read_text(row, "question"),
         answer=options[index],
         options=options,
         answer_index=index,
-        category=optional_text(row, "category"),
-        picture=optional_text(row, "pic_path"),
+        category=read_optional_text(row, "category"),
+        picture=read_optional_text(row, "pic_path"),
     )
 
 

@@ -12,7 +12,7 @@ from data_schemas.records import Item, Reject
 from pipelines.pictures.files import find_picture_file
 from pipelines.sources.reading import NotARow, read_file, read_hub, resolve_hub_revision
 from pipelines.sources.registry import get_spec
-from pipelines.sources.spec import ENGLISH, BadRowError, Draft, Row, SourceSpec, value_of
+from pipelines.sources.spec import ENGLISH, BadRowError, Draft, Row, SourceSpec, get_value
 
 STAGE = "source"
 
@@ -150,7 +150,7 @@ def _check_columns(spec: SourceSpec, rows: list[Row | NotARow], where: str) -> N
     read = [row for row in rows if not isinstance(row, NotARow)]
     there = {column for row in read for column in row}
     wanted = [spec.renamed.get(column, column) for column in spec.columns]
-    missing = [each for each in wanted if each not in there and all(value_of(row, each) is None for row in read)]
+    missing = [each for each in wanted if each not in there and all(get_value(row, each) is None for row in read)]
     if missing:
         raise SourceError(
             f"No row of {where} has the column(s) {', '.join(missing)} that {spec.name} needs; "

@@ -4,7 +4,16 @@ A row: {"question_id": 70, "question": "Which gas do plants take in?", "options"
         "answer": "B", "answer_index": 1, "cot_content": "", "category": "biology", "src": "ori_mmlu-biology"}
 """
 
-from pipelines.sources.spec import BadRowError, Draft, Row, SourceSpec, chosen, option_texts, optional_text, text_of
+from pipelines.sources.spec import (
+    BadRowError,
+    Draft,
+    Row,
+    SourceSpec,
+    find_chosen_option,
+    read_optional_text,
+    read_options,
+    read_text,
+)
 
 
 def make_draft(row: Row) -> Draft:
@@ -13,18 +22,18 @@ def make_draft(row: Row) -> Draft:
     Raises:
         BadRowError: a field is missing or has a wrong type, or letter and index do not name the same option.
     """
-    options = option_texts(row.get("options"))
-    index = chosen(options, text_of(row, "answer"))
+    options = read_options(row.get("options"))
+    index = find_chosen_option(options, read_text(row, "answer"))
     if row.get("answer_index", index) != index:
         raise BadRowError("answer_mismatch", f"answer {row['answer']!r} but answer_index {row['answer_index']!r}")
     return Draft(
-        native_id=optional_text(row, "question_id"),
-        question=text_of(row, "question"),
+        native_id=read_optional_text(row, "question_id"),
+        question=read_text(row, "question"),
         answer=options[index],
-        explanation=optional_text(row, "cot_content"),
+        explanation=read_optional_text(row, "cot_content"),
         options=options,
         answer_index=index,
-        category=optional_text(row, "category"),
+        category=read_optional_text(row, "category"),
     )
 
 

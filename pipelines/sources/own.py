@@ -19,10 +19,10 @@ from pipelines.sources.spec import (
     HubOptions,
     Row,
     SourceSpec,
-    option_texts,
-    optional_text,
-    text_of,
-    value_of,
+    get_value,
+    read_optional_text,
+    read_options,
+    read_text,
 )
 
 FIELDS = ("question", "answer", "options", "id", "category", "explanation", "picture")
@@ -78,7 +78,7 @@ def _make_draft(columns: Mapping[str, str], options: OwnOptions, row: Row) -> Dr
     try:
         return _read_draft(columns, options, row)
     except BadRowError as bad:
-        native_id = optional_text(row, columns["id"]) if "id" in columns else None
+        native_id = read_optional_text(row, columns["id"]) if "id" in columns else None
         if native_id is None:
             raise
         raise BadRowError(bad.reason, f"{bad.detail} (id {native_id})") from bad
@@ -86,10 +86,10 @@ def _make_draft(columns: Mapping[str, str], options: OwnOptions, row: Row) -> Dr
 
 def _read_draft(columns: Mapping[str, str], options: OwnOptions, row: Row) -> Draft:
     """Makes the draft of a row; with options, the answer is the text of the option that the answer's column names."""
-    optional = {name: optional_text(row, columns[name]) for name in columns if name not in ("question", "options")}
+    optional = {name: read_optional_text(row, columns[name]) for name in columns if name not in ("question", "options")}
     told = Draft(
-        question=text_of(row, columns["question"]),
-        answer="" if "options" in columns else text_of(row, columns["answer"]),
+        question=read_text(row, columns["question"]),
+        answer="" if "options" in columns else read_text(row, columns["answer"]),
         native_id=optional.get("id"),
         category=optional.get("category"),
         explanation=optional.get("explanation"),
@@ -98,7 +98,7 @@ def _read_draft(columns: Mapping[str, str], options: OwnOptions, row: Row) -> Dr
     if "options" not in columns:
         return told
     labels, texts = read_labelled_options(row, columns["options"])
-    index = _find_chosen(labels, texts, value_of(row, columns["answer"]), options)
+    index = _find_chosen(labels, texts, get_value(row, columns["answer"]), options)
     return told.with_options(texts, index)
 
 
@@ -109,7 +109,7 @@ def read_labelled_options(row: Row, column: str) -> tuple[tuple[str, ...], tuple
         BadRowError: they have none of the forms that this module reads, there are fewer than two, or two have the same
             label.
     """
-    value: Any = [value_of(row, each) for each in column.split("+")] if "+" in column else value_of(row, column)
+    value: Any = [get_value(row, each) for each in column.split("+")] if "+" in column else get_value(row, column)
     labels: list[Any] | None = None
     if isinstance(value, Mapping):
         given = {name: each for name, each in value.items() if each is not None}  # Parquet adds nulls
@@ -118,7 +118,7 @@ def read_labelled_options(row: Row, column: str) -> tuple[tuple[str, ...], tuple
     elif isinstance(value, list) and value and all(isinstance(each, Mapping) for each in value):
         pairs = [_find_pair(each) for each in value]
         labels, value = [each and each[0] for each in pairs], [each and each[1] for each in pairs]
-    texts = option_texts(value)
+    texts = read_options(value)
     if not isinstance(labels, list | None):
         raise BadRowError("wrong_type", f"the labels of the options are {type(labels).__name__}, not a list")
     names = _LETTERS[: len(texts)] if labels is None else [str(each).strip() for each in labels]

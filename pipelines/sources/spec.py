@@ -100,7 +100,7 @@ class SourceSpec:
 
     def rename_row(self, row: Row) -> Row:
         """Returns a row of the file with the source's renamed columns added; the file's own columns stay in it."""
-        return {**row, **{ours: value_of(row, theirs) for ours, theirs in self.renamed.items()}}
+        return {**row, **{ours: get_value(row, theirs) for ours, theirs in self.renamed.items()}}
 
     def list_file_columns(self) -> tuple[str, ...]:
         """Returns the columns that are read, with the names of the file; for `a.b`, this name and the column `a`."""
@@ -108,22 +108,22 @@ class SourceSpec:
         return tuple(dict.fromkeys(part for name in theirs for part in (name, name.split(".")[0])))
 
 
-def value_of(row: Row, column: str) -> Any:
+def get_value(row: Row, column: str) -> Any:
     """Returns the value of a column, or None; `a.b` is that under `b` in the column `a`, unless one is named `a.b`."""
     if column in row or "." not in column:
         return row.get(column)
     outer, _, inner = column.partition(".")
     held = row.get(outer)
-    return value_of(held, inner) if isinstance(held, Mapping) else None
+    return get_value(held, inner) if isinstance(held, Mapping) else None
 
 
-def text_of(row: Row, column: str) -> str:
+def read_text(row: Row, column: str) -> str:
     """Returns the text of a column without surrounding white space.
 
     Raises:
         BadRowError: it is missing, not text, or empty.
     """
-    value = value_of(row, column)
+    value = get_value(row, column)
     if value is None:
         raise BadRowError("missing_field", f"no {column!r}")
     if not isinstance(value, str):
@@ -133,13 +133,13 @@ def text_of(row: Row, column: str) -> str:
     return value.strip()
 
 
-def optional_text(row: Row, column: str) -> str | None:
+def read_optional_text(row: Row, column: str) -> str | None:
     """Returns the text of a column, or a whole number as text; None if it is missing, empty or of another type."""
-    value = value_of(row, column)
+    value = get_value(row, column)
     return str(value).strip() or None if isinstance(value, str | int) and not isinstance(value, bool) else None
 
 
-def chosen(options: tuple[str, ...], letter: str) -> int:
+def find_chosen_option(options: tuple[str, ...], letter: str) -> int:
     """Returns the index of the option that a letter names.
 
     Raises:
@@ -153,7 +153,7 @@ def chosen(options: tuple[str, ...], letter: str) -> int:
     return index
 
 
-def option_texts(values: object) -> tuple[str, ...]:
+def read_options(values: object) -> tuple[str, ...]:
     """Returns a row's options, which must be a list of texts, without surrounding white space.
 
     Raises:

@@ -51,7 +51,7 @@ def test_dialogues_have_what_their_rows_have(index: Index) -> None:
 def test_events_are_those_of_the_oracle_files(small: Path, index: Index) -> None:
     reader = DatasetReader(str(small))
     for row in ROWS:
-        oracle = reader.oracle(row.dialogue_id)
+        oracle = reader.find_oracle(row.dialogue_id)
         assert oracle is not None
         found = index.fetch_records("SELECT * FROM events WHERE dialogue_id = ? ORDER BY event_id", [row.dialogue_id])
         for told, event in zip(found, oracle.events, strict=True):

@@ -96,7 +96,7 @@ def open_dataset(page: "Page", folder: Path) -> None:
     page.locator("tbody th a").first.click()
     page.locator("#wave-A canvas").first.wait_for()
     at_s, shown = play_until_a_word(page)
-    row, _ = DatasetReader(str(folder)).dialogue(page.locator("h1").inner_text())
+    row, _ = DatasetReader(str(folder)).read_dialogue(page.locator("h1").inner_text())
     words = [word for turn in row.turns for utterance in turn.utterances for word in utterance.words]
     said = {each.word for each in words if each.start_s + CLOCK_S < at_s < each.end_s - CLOCK_S}
     about = {each.word for each in words if each.start_s - CLOCK_S < at_s < each.end_s + CLOCK_S}

@@ -24,20 +24,20 @@ def every_id(made: Path) -> list[str]:
 
 def test_any_dialogue_and_row_of_a_shard_is_found_with_its_oracles(made: Path, reader: DatasetReader) -> None:
     for wanted in every_id(made):
-        row, oracle = reader.dialogue(wanted)
+        row, oracle = reader.read_dialogue(wanted)
         assert row.dialogue_id == wanted
         assert row.flac.startswith(b"fLaC")
         assert oracle is not None
         assert oracle.dialogue_id == wanted
-    assert reader.dialogue()[0].dialogue_id in every_id(made)
+    assert reader.read_dialogue()[0].dialogue_id in every_id(made)
     with pytest.raises(DatasetError, match="has no dialogue nobody"):
-        reader.dialogue("nobody")
-    rows = [row for shard in reader.shards() for row in reader.rows(shard)]
-    assert [row.dialogue_id for row, _ in rows] == [row.dialogue_id for row in reader.dialogues()]
+        reader.read_dialogue("nobody")
+    rows = [row for shard in reader.list_shards() for row in reader.iterate_rows(shard)]
+    assert [row.dialogue_id for row, _ in rows] == [row.dialogue_id for row in reader.iterate_dialogues()]
     assert all(oracle is not None and oracle.dialogue_id == row.dialogue_id for row, oracle in rows)
     other = DatasetReader(str(made), "no_such_version")
-    assert other.dialogue()[1] is None
-    assert all(oracle is None for shard in other.shards() for _, oracle in other.rows(shard))
+    assert other.read_dialogue()[1] is None
+    assert all(oracle is None for shard in other.list_shards() for _, oracle in other.iterate_rows(shard))
 
 
 def test_the_card_on_disk_states_these_figures_and_names_every_file(made: Path, reader: DatasetReader) -> None:

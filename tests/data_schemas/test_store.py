@@ -37,7 +37,7 @@ def test_what_is_written_is_read_and_described_and_of_a_table_the_columns_asked_
     written = store.write_bytes("a/b/c.json", b"content")
     assert store.read_bytes("a/b/c.json") == b"content"
     assert store.describe("a/b/c.json") == written
-    assert (written.n_bytes, store.n_bytes("a/b/c.json")) == (7, 7)
+    assert (written.n_bytes, store.get_size("a/b/c.json")) == (7, 7)
     assert store.exists("a/b/c.json")
     assert not store.exists("a/b/d.json")
     store.write_table("table", TABLE)
@@ -66,8 +66,8 @@ def test_a_sweep_removes_what_is_half_written_and_nothing_else(store: Store) -> 
 def test_files_are_listed_by_folder_and_suffix(store: Store) -> None:
     for path in ("data/b.parquet", "data/a.parquet", "data/x/c.parquet", "data/a.json", "other/d.parquet"):
         store.write_bytes(path, b"x")
-    assert store.files("data", ".parquet") == ["data/a.parquet", "data/b.parquet", "data/x/c.parquet"]
-    assert store.files("nowhere") == []
+    assert store.list_files("data", ".parquet") == ["data/a.parquet", "data/b.parquet", "data/x/c.parquet"]
+    assert store.list_files("nowhere") == []
 
 
 def test_a_removed_file_is_gone_and_a_missing_one_is_named(store: Store) -> None:
@@ -296,5 +296,5 @@ def test_a_store_that_is_no_local_disk_is_written_to_as_before(store: Store, cal
     store.write_table("a/b/shard", TABLE)
     store.write_bytes("a/b/shard", b"other")
     assert store.read_bytes("a/b/shard") == b"other"
-    assert store.files("a") == ["a/b/shard"]
+    assert store.list_files("a") == ["a/b/shard"]
     assert calls == []

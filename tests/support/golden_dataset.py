@@ -30,8 +30,8 @@ def golden_folder(version: int) -> Path:
 def read_rows(folder: Path) -> Iterator[dict[str, Any]]:
     """Yields each row of a dataset as JSON, with the size of its sound in bytes."""
     reader = DatasetReader(str(folder))
-    for shard in reader.shards():
-        for row, oracle in reader.rows(shard):
+    for shard in reader.list_shards():
+        for row, oracle in reader.iterate_rows(shard):
             yield {**dump_dialogue(row, oracle), "n_bytes": len(row.flac)}
 
 

@@ -61,7 +61,7 @@ class MeasuredTimes:
     """
 
     def __init__(self, folder: str) -> None:
-        self._path = Path(Store(folder).at(TIMES))
+        self._path = Path(Store(folder).resolve_path(TIMES))
         lines = read_lines(self._path, "Remove it; times are then measured again.")
         self._records = {line["key"]: line for line in lines}
 

@@ -261,7 +261,7 @@ def _write_output(store: Store, place: str, item: DuplexItem, scored: _ScoredCal
     """Writes the files that the benchmark's scripts read into the folder `place`, which is emptied first."""
     import soxr
 
-    shutil.rmtree(store.at(place), ignore_errors=True)
+    shutil.rmtree(store.resolve_path(place), ignore_errors=True)
     sink = io.BytesIO()
     sound = soxr.resample(np.clip(scored.sound, -1, 1), SAMPLE_RATE_HZ, _OUTPUT_RATE_HZ)
     soundfile.write(sink, sound, _OUTPUT_RATE_HZ, subtype="PCM_16", format="WAV")

@@ -195,10 +195,10 @@ def _make_items(reader: DatasetReader, config: DuplexConfig) -> Iterator[DuplexI
     give an item the number of another, whose call is stored.
     """
     flags, n_found = read_flagged(reader.store), dict.fromkeys(config.tasks, 0)
-    for shard in reader.shards():
+    for shard in reader.list_shards():
         if shard.split not in config.splits:
             continue
-        for dialogue, _ in reader.rows(shard):
+        for dialogue, _ in reader.iterate_rows(shard):
             task = FORMS.get(dialogue.form)
             if task not in n_found:
                 continue
@@ -243,7 +243,7 @@ def _make_item(
     dialogue_id = dialogue.dialogue_id
 
     def read() -> Samples:
-        user = get_channels(reader.dialogue(dialogue_id)[0])[:, 1].astype(np.float32) / PCM_SCALE
+        user = get_channels(reader.read_dialogue(dialogue_id)[0])[:, 1].astype(np.float32) / PCM_SCALE
         said = user[: round(said_s * SAMPLE_RATE_HZ)]
         return np.pad(said, (0, max(0, round(end_s * SAMPLE_RATE_HZ) - len(said))))
 

@@ -75,7 +75,7 @@ class EvaluationFolder:
     ) -> None:
         self.run = dict(run)
         self._out = out
-        self._path = Path(Store(out).at(ITEMS))
+        self._path = Path(Store(out).resolve_path(ITEMS))
         head, *lines = read_lines(self._path, "Remove it; its items are run again.") or [{}]
         key = ids.digest(json.dumps(self.run, sort_keys=True))
         self._is_begun = head.get("of") == key

@@ -76,7 +76,7 @@ class _SoundFile:
     """
 
     def __init__(self, store: Store, session_id: str) -> None:
-        self._path = Path(store.at(f"{session_id}.{uuid.uuid4().hex}{TEMPORARY}"))
+        self._path = Path(store.resolve_path(f"{session_id}.{uuid.uuid4().hex}{TEMPORARY}"))
         self._file: Any = None
         self._failure: StoreError | None = None
 
@@ -325,7 +325,7 @@ class Recordings:
         self._all = Store(str(self._top))
         self.thread = thread or ThreadPoolExecutor(1, "kame-recordings")
         self.running: dict[str, Recording] = {}
-        self._lock = FileLock(self.store.at(LOCK), timeout=0)
+        self._lock = FileLock(self.store.resolve_path(LOCK), timeout=0)
         try:
             Path(config.folder).mkdir(parents=True, exist_ok=True, mode=0o700)
             if Path(config.folder).stat().st_mode & 0o077:

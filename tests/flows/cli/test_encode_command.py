@@ -53,13 +53,13 @@ def test_a_dataset_in_a_bucket_becomes_the_rows_of_one_in_a_folder(
     with s3_server("corpora") as (_, url):
         use_s3(url, monkeypatch)
         bucket = Bucket("s3://corpora/dataset")
-        for path in Store(data).files(""):
+        for path in Store(data).list_files(""):
             bucket.upload(path, f"{data}/{path}")
         told = CliRunner().invoke(app, [command, bucket.address, *options, "--out", str(tmp_path / "from bucket")])
     assert told.exit_code == 0, told.output
     in_folder, from_bucket = Store(str(tmp_path / "tokens")), Store(str(tmp_path / "from bucket"))
-    assert from_bucket.files("") == in_folder.files("")
-    for path in in_folder.files("", ".parquet"):
+    assert from_bucket.list_files("") == in_folder.list_files("")
+    for path in in_folder.list_files("", ".parquet"):
         assert from_bucket.read_bytes(path) == in_folder.read_bytes(path)
 
 

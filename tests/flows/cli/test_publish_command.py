@@ -76,7 +76,7 @@ def test_what_is_published_is_read_as_it_was_and_the_card_has_its_licences(hub: 
     assert publish(data) == {"n_sent": 22, "n_there": 0, "n_removed": 0}
     there = DatasetReader(ADDRESS)
     assert there.manifest == read_manifest(Store(str(data)))
-    assert list(there.dialogues()) == list(DatasetReader(str(data)).dialogues())
+    assert list(there.iterate_dialogues()) == list(DatasetReader(str(data)).iterate_dialogues())
     assert hub.repositories["dataset", NAME].private
     card = hub.content(NAME, "README.md").decode()
     assert yaml.safe_load(card.split("---")[1]) == {"configs": [{"config_name": "default"}], "license": "cc0-1.0"}
@@ -92,7 +92,7 @@ def test_a_dataset_in_a_bucket_is_published_from_its_copy_here_if_that_is_the_sa
         use_s3(url, monkeypatch)
         monkeypatch.setenv(SPOOL, str(tmp_path / "spool"))
         bucket, here = Bucket(address), with_card(write_dataset(Path(get_work_folder(address)), ten_shards()))
-        for path in Store(str(here)).files(""):
+        for path in Store(str(here)).list_files(""):
             bucket.upload(path, str(here / path))
         assert publish(address) == {"n_sent": 22, "n_there": 0, "n_removed": 0}
         bucket.put("flags.jsonl", b"{}", None)
@@ -116,7 +116,7 @@ def test_only_what_changed_is_sent_and_what_no_longer_belongs_goes(hub: HubServe
     assert len(hub.uploads) == 3  # the manifest of ten shards is a large file for this hub
     listed = {each.path for each in read_manifest(Store(str(changed))).shards}
     assert hub.names(NAME) == {*listed, ".gitattributes", "README.md", MANIFEST}
-    assert list(DatasetReader(ADDRESS).dialogues()) == list(DatasetReader(str(changed)).dialogues())
+    assert list(DatasetReader(ADDRESS).iterate_dialogues()) == list(DatasetReader(str(changed)).iterate_dialogues())
 
 
 def test_the_manifest_comes_with_the_last_commit(hub: HubServer, data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -144,7 +144,7 @@ def test_killed_in_the_middle_the_same_command_goes_on(hub: HubServer, data: Pat
     assert hub.names(NAME) == {".gitattributes"}
     again = subprocess.run(command, env=environment(hub, tmp_path), capture_output=True, text=True)
     assert again.returncode == 0, again.stderr
-    assert list(DatasetReader(ADDRESS).dialogues()) == list(DatasetReader(str(data)).dialogues())
+    assert list(DatasetReader(ADDRESS).iterate_dialogues()) == list(DatasetReader(str(data)).iterate_dialogues())
     assert len(hub.uploads) == 21
     sent_twice = [sha256 for sha256, n in hub.uploads.items() if n > 1]
     assert len(sent_twice) <= 5  # those that were on their way at the kill
@@ -283,11 +283,11 @@ def test_a_revision_is_read_as_it_was(hub: HubServer, data: Path, tmp_path: Path
 
 def test_offline_what_was_fetched_serves(hub: HubServer, data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     publish(data)
-    fetched = list(DatasetReader(ADDRESS).dialogues())
+    fetched = list(DatasetReader(ADDRESS).iterate_dialogues())
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     forget_commits(reading)
     hub.requests.clear()
-    assert list(DatasetReader(ADDRESS).dialogues()) == fetched
+    assert list(DatasetReader(ADDRESS).iterate_dialogues()) == fetched
     with pytest.raises(ConfigError, match=r"HF_HUB_OFFLINE is set, so hf://datasets/lab/other cannot .* Unset it"):
         DatasetReader("hf://datasets/lab/other")
     assert hub.requests == []
@@ -312,10 +312,10 @@ def test_only_the_oracles_that_are_asked_for_are_fetched(hub: HubServer, data: P
     with_card(write_dataset(data, ten_shards(), version="other", says="some eggs"))
     publish(data)
     store = DatasetReader(ADDRESS, "default").store
-    assert len(store.files("oracles/default")) == 10
-    assert store.files("oracles/other") == []
-    row = from_table(store.read_table(store.files("data")[0]), AudioDialogue)[0]
-    assert DatasetReader(ADDRESS, "other").oracle(row.dialogue_id) is not None
+    assert len(store.list_files("oracles/default")) == 10
+    assert store.list_files("oracles/other") == []
+    row = from_table(store.read_table(store.list_files("data")[0]), AudioDialogue)[0]
+    assert DatasetReader(ADDRESS, "other").find_oracle(row.dialogue_id) is not None
 
 
 def test_a_front_end_is_trained_of_it(hub: HubServer, quick_config: FrontEndConfig) -> None:

@@ -23,7 +23,7 @@ def seen(what: RenderableType, width: int = 200) -> str:
 
 @pytest.fixture(scope="module")
 def shown(made: Path) -> tuple[AudioDialogue, OracleRow]:
-    row, oracle = DatasetReader(str(made)).dialogue()
+    row, oracle = DatasetReader(str(made)).read_dialogue()
     assert oracle is not None
     return row, oracle
 

@@ -31,7 +31,7 @@ def test_a_vocabulary_is_written_and_told_of_to_people_and_as_json(made: Path, t
 def test_it_learns_from_what_is_said_and_from_oracles_but_only_from_training(made: Path) -> None:
     texts = set(read_training_texts(DatasetReader(str(made))))
     reader = DatasetReader(str(made))
-    rows = [row for shard in reader.shards() for row in reader.rows(shard)]
+    rows = [row for shard in reader.list_shards() for row in reader.iterate_rows(shard)]
     assert {dialogue.split for dialogue, _ in rows} > {"train"}
     for dialogue, oracle in rows:
         is_learnt = dialogue.split == "train"
@@ -42,7 +42,9 @@ def test_it_learns_from_what_is_said_and_from_oracles_but_only_from_training(mad
 
 def test_a_flagged_dialogue_is_left_out(dataset: Path) -> None:
     reader = DatasetReader(str(dataset))
-    flagged = next(row for shard in reader.shards() for row, _ in reader.rows(shard) if row.split == "train")
+    flagged = next(
+        row for shard in reader.list_shards() for row, _ in reader.iterate_rows(shard) if row.split == "train"
+    )
     flag = {"dialogue_id": flagged.dialogue_id, "reason": "noise", "time": "2026-01-01T00:00:00Z"}
     (dataset / "flags.jsonl").write_text(json.dumps(flag) + "\n", encoding="utf-8")
     assert flagged.turns[0].spoken_text not in set(read_training_texts(DatasetReader(str(dataset))))

@@ -20,12 +20,12 @@ OF_A = CodecLearnConfig(speakers="A")
 
 
 def train_rows(folder: Path) -> list[str]:
-    return [row.dialogue_id for row in DatasetReader(str(folder)).dialogues() if row.split == "train"]
+    return [row.dialogue_id for row in DatasetReader(str(folder)).iterate_dialogues() if row.split == "train"]
 
 
 def test_voices_are_whole_channels_of_training_dialogues(made: Path) -> None:
     reader = DatasetReader(str(made))
-    rows = [row for row in reader.dialogues() if row.split == "train"]
+    rows = [row for row in reader.iterate_dialogues() if row.split == "train"]
     for speakers, channel in (("A", 0), ("B", 1)):
         found = list(draw_voices([reader], CodecLearnConfig.model_validate({"speakers": speakers})))
         assert len(found) == len(rows)
@@ -51,9 +51,9 @@ def test_a_flagged_dialogue_is_left_out(dataset: Path) -> None:
 def test_what_is_measured_on_is_not_learnt_from(made: Path, tmp_path: Path) -> None:
     assert read_held_out([DatasetReader(str(made))], 10) == []
     reader = DatasetReader(str(with_validation(made, tmp_path / "dataset")))
-    first = reader.shards()[0]
+    first = reader.list_shards()[0]
     assert [row.dialogue_id for row in read_held_out([reader], 1_000)] == [
-        row.dialogue_id for row, _ in reader.rows(first)
+        row.dialogue_id for row, _ in reader.iterate_rows(first)
     ]
     assert len(read_held_out([reader], 1)) == 1
     assert len(list(draw_voices([reader], OF_A))) == reader.manifest.counts.dialogues - first.n_rows
@@ -68,7 +68,7 @@ def test_flagged_dialogues_are_replaced_by_others(made: Path, tmp_path: Path) ->
 
 
 def test_a_dialogue_without_two_channels_is_told(made: Path) -> None:
-    row, _ = DatasetReader(str(made)).dialogue()
+    row, _ = DatasetReader(str(made)).read_dialogue()
     assert get_channels(row).shape == (row.n_samples, 2)
     with pytest.raises(DatasetError, match=f"The dialogue {row.dialogue_id} has no sound"):
         get_channels(replace(row, audio=Audio(bytes=b"not a sound", path=None)))

@@ -35,8 +35,8 @@ def test_every_dialogue_becomes_a_row_of_both_channels(data: Path, vocabulary: s
     dataset = TokenDataset(str(data.with_name("tokens")))
     rows = {dataset[at].dialogue_id: dataset[at] for at in range(len(dataset))}
     reader = DatasetReader(str(data))
-    assert set(rows) == {dialogue.dialogue_id for dialogue in reader.dialogues()}
-    for dialogue in reader.dialogues():
+    assert set(rows) == {dialogue.dialogue_id for dialogue in reader.iterate_dialogues()}
+    for dialogue in reader.iterate_dialogues():
         row, sound = rows[dialogue.dialogue_id], decode_flac(dialogue.flac)
         assert row.a.codes.tolist() == codes_of(sound[:, 0])
         assert row.b.codes.tolist() == codes_of(sound[:, 1])

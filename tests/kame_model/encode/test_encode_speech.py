@@ -99,7 +99,7 @@ def test_more_parts_make_more_shards_and_only_the_last_one_anew(
     for number in range(3):
         write(store, number, said(number))
     first = compact(store, 3, tokenizer)
-    stood = {path: store.read_bytes(path) for path in store.files("rows")}
+    stood = {path: store.read_bytes(path) for path in store.list_files("rows")}
     write(store, 3, said(3), said(4))
     second = compact(store, 4, tokenizer)
     assert [each.rows.n_rows for each in first.shards] == [2, 1]
@@ -146,4 +146,4 @@ class Wrong(DoubleCodec):
 def test_a_codec_that_breaks_its_word_leaves_no_part(store: Store) -> None:
     with pytest.raises(BackendError, match=r"returned codes .* for speech-0-0000000"):
         write_part(store, 0, [said(0)], [], Wrong(DoubleCodecOptions()))
-    assert not store.files("")
+    assert not store.list_files("")

@@ -73,7 +73,7 @@ def test_arrays_of_any_lengths_come_back(tmp_path_factory: pytest.TempPathFactor
         "values": to_ragged([np.asarray(each, np.int16) for each in rows], np.int16),
     }
     write_packed(store, "file.arrow", columns)
-    file = PackedFile(store.at("file.arrow"))
+    file = PackedFile(store.resolve_path("file.arrow"))
     assert [file.read_array("values", at).tolist() for at in range(len(file))] == rows
     assert file.count_values("values").tolist() == [len(each) for each in rows]
     assert file.read_column("name") == [str(each) for each in rows]

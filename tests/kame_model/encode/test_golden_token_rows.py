@@ -26,7 +26,7 @@ FIRST = 2
 @pytest.mark.parametrize("version", range(FIRST, ROWS_VERSION + 1))
 def test_rows_of_each_version_are_read_as_they_were_meant(version: int) -> None:
     tokens = TokenDataset(str(GOLDEN / f"token_rows_{version}"))
-    dialogues = list(DatasetReader(str(GOLDEN / "dataset_schema_2")).dialogues())
+    dialogues = list(DatasetReader(str(GOLDEN / "dataset_schema_2")).iterate_dialogues())
     rows = [tokens[at] for at in range(len(tokens))]
     assert [(row.dialogue_id, row.split) for row in rows] == [(each.dialogue_id, each.split) for each in dialogues]
     for row in rows:

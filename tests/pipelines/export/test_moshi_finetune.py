@@ -25,7 +25,7 @@ def exported(made: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path
 
 
 def rows(made: Path) -> list[AudioDialogue]:
-    return list(DatasetReader(str(made)).dialogues())
+    return list(DatasetReader(str(made)).iterate_dialogues())
 
 
 def lines(out: Path) -> Iterator[tuple[Path, float]]:

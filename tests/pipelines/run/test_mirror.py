@@ -220,7 +220,7 @@ def test_a_download_that_fails_names_the_bucket(s3: S3, tmp_path: Path, monkeypa
         pytest.raises(StoreError, match=f"Cannot read {OUT}/data/shard: .*network"),
     ):
         mirror.pull()
-    assert here.files("data") == []
+    assert here.list_files("data") == []
 
 
 def test_a_bucket_that_stays_away_ends_the_run_and_the_next_one_publishes(
@@ -435,7 +435,7 @@ def test_others_read_it_where_it_is(s3: S3, tmp_path: Path) -> None:
     run_refresh(config(), Silent())
     reader, fs = DatasetReader(OUT), s3fs.S3FileSystem(skip_instance_cache=True)
     n_dialogues = reader.manifest.counts.dialogues
-    assert len(list(reader.dialogues())) == n_dialogues > 0
+    assert len(list(reader.iterate_dialogues())) == n_dialogues > 0
     paths = [f"corpora/team/spoken/{entry.path}" for entry in reader.manifest.select_kind(DATA)]
     assert pyarrow.dataset.dataset(paths, filesystem=fs).count_rows() == n_dialogues
     with duckdb.connect() as connection:
@@ -444,7 +444,7 @@ def test_others_read_it_where_it_is(s3: S3, tmp_path: Path) -> None:
     assert counted == (n_dialogues,)
     online = os.environ | {"HF_HUB_OFFLINE": "0"}  # offline, `datasets` opens no address, this machine's neither
     read = subprocess.run([sys.executable, "-c", STREAM, OUT], env=online, capture_output=True, text=True, check=True)
-    assert set(read.stdout.split()) == {each.dialogue_id for each in reader.dialogues()}
+    assert set(read.stdout.split()) == {each.dialogue_id for each in reader.iterate_dialogues()}
     for command in (["inspect", OUT, "--json"], ["check", OUT, "--json"]):
         result = CliRunner().invoke(app, command)
         assert result.exit_code == 0, result.output
@@ -458,7 +458,7 @@ def test_what_was_removed_from_the_bucket_is_no_longer_here(s3: S3) -> None:
     assert here.exists("dataset.json")
     for path in Bucket(OUT).list_states():
         Bucket(OUT).remove(path)
-    shutil.rmtree(Path(here.at(".store/parts")))
+    shutil.rmtree(Path(here.resolve_path(".store/parts")))
     run_refresh(config(limit=2), Silent())
     assert check(OUT) == []
     assert DatasetReader(OUT).manifest.counts.dialogues <= 4

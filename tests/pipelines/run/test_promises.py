@@ -132,7 +132,7 @@ def test_other_oracles_stay_with_every_data_file_that_stays(tmp_path: Path) -> N
     first = run(config(tmp_path, oracle=OracleConfig(version="one")))
     both = config(tmp_path, oracle=OracleConfig(version="two", max_words=20))
     assert paths(run(both), "one") == paths(first, "one")
-    flag = {"dialogue_id": DatasetReader(both.out).dialogue()[0].dialogue_id, "reason": "odd", "time": "now"}
+    flag = {"dialogue_id": DatasetReader(both.out).read_dialogue()[0].dialogue_id, "reason": "odd", "time": "now"}
     Path(both.out, "flags.jsonl").write_text(json.dumps(flag), encoding="utf-8")
     flagged = run(both)
     assert len(paths(flagged, "one")) == len(paths(flagged, "two")) == len(ROWS) - 1

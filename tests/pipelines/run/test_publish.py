@@ -50,11 +50,11 @@ def refresh(config: RefreshConfig, **changes: Any) -> Manifest:
 
 def files(config: RefreshConfig) -> set[str]:
     store = Store(config.out)
-    return {path for folder in ("data", "oracles", "rejects") for path in store.files(folder, ".parquet")}
+    return {path for folder in ("data", "oracles", "rejects") for path in store.list_files(folder, ".parquet")}
 
 
 def prompt_files(config: RefreshConfig) -> list[str]:
-    return sorted(Store(config.out).files("prompts", ".yaml"))
+    return sorted(Store(config.out).list_files("prompts", ".yaml"))
 
 
 def column(config: RefreshConfig, folder: str, name: str) -> list[Any]:

@@ -18,13 +18,13 @@ from dataclasses import replace
 from functools import partial
 from pydantic import Field
 from backends.options import Options
-from pipelines.sources.spec import Draft, Row, SourceSpec, text_of
+from pipelines.sources.spec import Draft, Row, SourceSpec, read_text
 
 class RiddleOptions(Options):
     prefix: str = Field(default="", description="Said before each question.")
 
 def draft(prefix: str, row: Row) -> Draft:
-    return Draft(question=prefix + text_of(row, "riddle"), answer=text_of(row, "solution"))
+    return Draft(question=prefix + read_text(row, "riddle"), answer=read_text(row, "solution"))
 
 def riddles(options: RiddleOptions) -> SourceSpec:
     return SourceSpec(name="riddles", hub_id=None, hub_config=None, hub_split="", licence="CC0-1.0",
