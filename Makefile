@@ -13,8 +13,8 @@ NANO ?= examples/checkpoints/nano
 DEMO_QUESTIONS = What_is_the_capital_of_France How_many_legs_does_a_spider_have What_color_is_the_sky
 DEMO_ANSWERS = Paris eight blue
 # Input and size of `make proof`: files of the question sets (empty: the Hugging Face Hub), items of each set, items of
-# each set that are spoken again by users with Kokoro's voices (0: none), hours of speech, maximum hours of each stage of
-# training, number of dialogues to evaluate, seeds, and number of trainings that run at the same time.
+# each set that are spoken again by users with Kokoro's voices (0: none), hours of speech, maximum hours of each stage
+# of training, number of dialogues to evaluate, seeds, and number of trainings that run at the same time.
 PROOF ?= proof
 PROOF_GSM8K ?=
 PROOF_MMLU_PRO ?=

@@ -1,18 +1,21 @@
-"""Pages of the documentation site that are written from the code: a page a module, and all commands' help.
+"""Pages of the site that are generated: one for each module, all commands, the changelog and the contributing guide.
 
-Run by mkdocs-gen-files when `make docs` builds the site; nothing of it is kept in the repository.
+Run by mkdocs-gen-files when `make docs` builds the site; the pages are not kept in the repository.
 """
 
+import re
 from pathlib import Path
 
 import mkdocs_gen_files
 
 PACKAGES = ("data_schemas", "spoken", "backends", "pipelines", "kame_model", "flows", "dashboard")
 ROOT = Path(__file__).resolve().parents[1]
+ROOT_PAGES = {"CHANGELOG.md": "changelog.md", "CONTRIBUTING.md": "contributing.md"}
+"""Files of the repository's root that are pages of the site, and their names there."""
 
 
 def write_modules() -> None:
-    """A page of `reference/` for each module, and the list of them."""
+    """Writes a page of `reference/` for each module, and the list of them."""
     nav = mkdocs_gen_files.Nav()
     for package in PACKAGES:
         for file in sorted((ROOT / package).rglob("*.py")):
@@ -28,13 +31,31 @@ def write_modules() -> None:
 
 
 def write_commands() -> None:
-    """All commands with their options, as Typer's own generator wrote them to build/commands.md."""
+    """Copies the page of all commands and their options, which Typer wrote to build/commands.md."""
     with mkdocs_gen_files.open("commands.md", "w") as out:
         out.write((ROOT / "build" / "commands.md").read_text(encoding="utf-8"))
 
 
+def write_root_pages() -> None:
+    """Copies pages from the repository's root; links to files that are not on the site become plain text."""
+
+    def change_link(found: re.Match[str]) -> str:
+        text, target = found[1], found[2]
+        path, mark, anchor = target.partition("#")
+        if path.startswith(("https://", "http://")) or not path:
+            return found[0]
+        if path in ROOT_PAGES or path.startswith("docs/"):
+            return f"[{text}]({ROOT_PAGES.get(path, path.removeprefix('docs/'))}{mark}{anchor})"
+        return text
+
+    for name, page in ROOT_PAGES.items():
+        text = (ROOT / name).read_text(encoding="utf-8")
+        with mkdocs_gen_files.open(page, "w") as out:
+            out.write(re.sub(r"\[([^\]]+)\]\(([^)\s]+)\)", change_link, text))
+
+
 def write_decisions() -> None:
-    """The list of decisions, by number."""
+    """Writes the list of decisions, by number."""
     with mkdocs_gen_files.open("decisions/NAV.md", "w") as out:
         for file in sorted((ROOT / "docs" / "decisions").glob("[0-9]*.md")):
             title = file.read_text(encoding="utf-8").splitlines()[0].removeprefix("# ")
@@ -43,4 +64,5 @@ def write_decisions() -> None:
 
 write_modules()
 write_commands()
+write_root_pages()
 write_decisions()
