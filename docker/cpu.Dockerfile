@@ -1,6 +1,6 @@
 # kame on the CPU: datasets, small front-ends, the server. From the root of a checkout:
 #   docker build -f docker/cpu.Dockerfile --build-arg TORCH_ARGS="--index-url INDEX-OF-CPU-BUILDS" -t kame:cpu .
-# TORCH_ARGS goes to pip when it installs torch; without an index of CPU builds a CUDA build comes, which is large.
+# TORCH_ARGS are arguments of pip for torch; without an index of CPU builds, pip installs a CUDA build, which is large.
 #   mkdir -p data; docker run --rm --user "$(id -u):$(id -g)" -v "$PWD/data:/data" kame:cpu preview
 FROM python:3.11-slim-bookworm
 

@@ -1,11 +1,11 @@
-# kame on NVIDIA GPUs: torch brings its own CUDA libraries, the host its driver and the NVIDIA container toolkit.
+# kame on NVIDIA GPUs: torch contains its CUDA libraries; the host needs the driver and the NVIDIA container toolkit.
 #   docker build -f docker/cuda.Dockerfile -t kame:cuda .
 #   mkdir -p data; docker run --rm --user "$(id -u):$(id -g)" --gpus all -p 8998:8998 -v "$PWD/data:/data" kame:cuda \
 #     serve --host 0.0.0.0 CHECKPOINT
 FROM python:3.11-slim-bookworm
 
-# moshi's norms, rotary embeddings and gating go through torch.compile on GPUs: Triton builds its launchers with gcc, and
-# g++ is what TorchInductor calls for parts on the CPU.
+# On GPUs, moshi compiles norms, rotary embeddings and gating with torch.compile: Triton builds its launchers with gcc,
+# and TorchInductor calls g++ for parts on the CPU.
 RUN apt-get update \
     && apt-get install -y --no-install-recommends ffmpeg g++ gcc libc6-dev libportaudio2 \
     && rm -rf /var/lib/apt/lists/*
