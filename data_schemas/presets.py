@@ -84,7 +84,7 @@ class Preset:
 _FEED_FROM_SCRATCH: Final[dict[str, Any]] = {
     # Without an oracle the model must not guess: every seventh dialogue has a stall instead of an answer.
     "drop_share": 0.15,
-    # Small models say a guess while they wait for a late answer (docs/evaluation.md).
+    # Small models say a guess while they wait for a late answer (docs/decisions/0005-guesses-are-held.md).
     "guesses": "hold",
     # Oracles of a server were 0.3 to 3 s old (median 2.2 s).
     "left_share": 0.25,
@@ -100,7 +100,7 @@ _DATA_FROM_SCRATCH: Final[dict[str, Any]] = {
     "swap_share": 0.5,
     # The share that brought the right answer from 58 % to 84 % of held-out items (decision 0004).
     "substitute_share": 0.6,
-    # Without it, the loss of all words on held-out dialogues stopped falling at 0.6 nats (docs/training.md).
+    # Without it, the loss of all words on held-out dialogues stopped falling at 0.6 nats (docs/evaluation.md).
     "reframe_share": 0.6,
     # A fifth, as in the lessons of copying.
     "correct_share": 0.2,

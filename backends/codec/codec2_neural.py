@@ -86,7 +86,7 @@ _SILENCE: Final = Parameters(  # as Codec 2 itself encodes silence: -72 dB of fu
 class NeuralCodec2Options(Options):
     """Options for the trained networks."""
 
-    path: FilePath = Field(description="Folder that `kame speech` or `kame codec train` wrote.")
+    path: FilePath = Field(description="Folder that `kame speech` wrote (its `codec`).")
 
 
 class CausalConv(nn.Conv1d):

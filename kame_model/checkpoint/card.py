@@ -65,7 +65,8 @@ def render_card(facts: KameJson, n_weights: int, n_stored: int) -> str:
         f"# KAME front-end `{facts.preset}`",
         f"A full-duplex speech model of {n_weights / 1e6:,.1f} million weights that listens to an oracle: text "
         "that a language model behind it writes while the user still speaks (arXiv 2510.02327). It works on frames of "
-        "80 ms; stock Moshi's architecture, and one more table of embeddings.",
+        "80 ms. To stock Moshi's architecture it adds a table of embeddings for the oracle"
+        + (", and one for its cue." if facts.cue else "."),
         _render_model(facts),
         "## Trained on",
         _render_training(facts),
