@@ -21,7 +21,7 @@ _CHANGED: Final = {"PreconditionFailed", "ConditionalRequestConflict", "409", "4
 """Error codes of servers for a failed precondition."""
 
 
-class ChangedMeanwhile(StoreError):
+class ConcurrentChange(StoreError):
     """A file of a bucket has changed since it was read, so it was not written."""
 
 
@@ -129,7 +129,7 @@ class Bucket(Store):
             state: its state when it was read; None: it did not exist.
 
         Raises:
-            ChangedMeanwhile: another client has written or removed it; it is not changed.
+            ConcurrentChange: another client has written or removed it; it is not changed.
             StoreError: the bucket does not exist, the server fails, or it rejects the request.
         """
         try:
@@ -144,8 +144,8 @@ class Bucket(Store):
             now = self.get_state(path)  # a retry after a lost reply fails because of our own write
             if now is not None and self.read_bytes(path) == data:
                 return now
-            raise ChangedMeanwhile(
-                f"{self.address}/{path} was changed by somebody else meanwhile.",
+            raise ConcurrentChange(
+                f"{self.address}/{path} was changed by somebody else since it was read.",
                 "Run the same command again: it reads the current files and makes only what is missing.",
             ) from error
 

@@ -94,7 +94,7 @@ def fetch_dataset(address: str, patterns: tuple[str, ...]) -> Path:
     """Downloads files of a dataset to the local cache, if they are not there yet, and returns its folder there.
 
     If the Hub cannot be reached, files of the last download are used. All calls of a process see the same commit of a
-    revision, even if a newer one is published meanwhile.
+    revision, even if a newer one is published during the run.
 
     Args:
         patterns: glob patterns of paths in the dataset; one that matches nothing is not an error.

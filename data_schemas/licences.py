@@ -50,30 +50,30 @@ def judge_licence(licence: str | None) -> Verdict:
     """Returns whether a licence permits redistribution of derived works: open, forbidden, or unknown."""
     if get_hub_names(licence):
         return "open"
-    told = (licence or "").lower()
-    return "forbidden" if FORBIDS in told or re.search(r"\bnd\b|proprietary|all rights reserved", told) else "unknown"
+    text = (licence or "").lower()
+    return "forbidden" if FORBIDS in text or re.search(r"\bnd\b|proprietary|all rights reserved", text) else "unknown"
 
 
-def check_licences(licences: Mapping[str, str | None], told: Mapping[str, str], where: str) -> dict[str, str]:
+def check_licences(licences: Mapping[str, str | None], given: Mapping[str, str], where: str) -> dict[str, str]:
     """Returns the licences of all parts by name, after checking that each permits redistribution.
 
     Args:
         licences: licence of each part by its name, from the files; None: not stated.
-        told: licences given by the user, for parts whose licence is unknown (`judge_licence`).
+        given: licences given by the user, for parts whose licence is unknown (`judge_licence`).
         where: the folder, for messages.
 
     Raises:
-        ConfigError: if a licence forbids it or is unknown, or `told` names a part that does not exist or whose licence
+        ConfigError: if a licence forbids it or is unknown, or `given` names a part that does not exist or whose licence
             is known.
     """
-    wrong = [name for name in told if name not in licences or judge_licence(licences[name]) != "unknown"]
+    wrong = [name for name in given if name not in licences or judge_licence(licences[name]) != "unknown"]
     if wrong:
         unknown = [name for name, licence in licences.items() if judge_licence(licence) == "unknown"]
         raise ConfigError(
             f"--licence {wrong[0]}: {where} has no such part, or states its licence itself.",
             f"Parts with an unknown licence: {', '.join(unknown) or 'none'}.",
         )
-    known = {name: told.get(name, licence or NOT_STATED) for name, licence in licences.items()}
+    known = {name: given.get(name, licence or NOT_STATED) for name, licence in licences.items()}
     forbidden = [f"{name} ({licence})" for name, licence in known.items() if judge_licence(licence) == "forbidden"]
     if forbidden:
         raise ConfigError(

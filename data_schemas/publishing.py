@@ -83,7 +83,7 @@ def publish(
     Raises:
         ConfigError: if the name is not valid, there is no token, or the repository holds other files and not the
             offer's manifest.
-        BackendError: if the Hub does not answer or refuses, or someone else published meanwhile.
+        BackendError: if the Hub does not answer or refuses, or someone else published at the same time.
         StoreError: if a local file cannot be read, or does not match its checksum in the manifest.
     """
     if not REPOSITORY.fullmatch(repository):
@@ -175,7 +175,7 @@ class _Publication:
         """Creates a commit on top of the last known one.
 
         Raises:
-            BackendError: if the request failed, or was rejected because someone else has committed meanwhile.
+            BackendError: if the request failed, or was rejected because someone else has committed at the same time.
         """
         try:
             with translate_hub_errors(self._repository, _RESUME_HINT):
@@ -190,7 +190,7 @@ class _Publication:
             if error.status != _ANOTHER_CAME_FIRST:
                 raise
             raise BackendError(
-                f"Someone else changed {self._repository} meanwhile; their version was kept.",
+                f"Someone else changed {self._repository} during the upload; their version was kept.",
                 "Check it; run the same command again to replace it with yours.",
                 error.status,
             ) from error

@@ -62,7 +62,7 @@ class Cost(Config):
 
 
 class ChatRate(Config):
-    """Calls, tokens and time that a chat model needs for an oracle, or to word a dialogue anew."""
+    """Calls, tokens and time that a chat model needs for an oracle, or to reword a dialogue."""
 
     model: str = Field(description="Name of the model.")
     prompt: str = Field(description="Version of the prompt set.")

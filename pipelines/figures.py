@@ -156,8 +156,8 @@ def _make_answerer_rows(figures: Figures) -> list[tuple[object, ...]]:
     The latter has the name that its server gave with the answer.
     """
     return [
-        (version, asked, told, "yes" if is_as_asked(told, asked) else "no", n)
-        for (version, asked, told), n in sorted(figures.answerers.items())
+        (version, asked, answered_by, "yes" if is_as_asked(answered_by, asked) else "no", n)
+        for (version, asked, answered_by), n in sorted(figures.answerers.items())
     ]
 
 
@@ -268,13 +268,13 @@ def _count_answerers(figures: Figures, table: Any) -> None:
     columns = {
         "version": pc.take(table["oracle_version"].combine_chunks(), rows),
         "asked": pc.take(table["model"].combine_chunks(), rows),
-        "told": pc.struct_field(flat, "answered_by") if is_known else pa.nulls(len(flat), pa.string()),
+        "answered_by": pc.struct_field(flat, "answered_by") if is_known else pa.nulls(len(flat), pa.string()),
     }
     is_answer = pc.and_(
         pc.equal(pc.struct_field(flat, "status"), "answered"), pc.is_valid(pc.struct_field(flat, "request_id"))
     )
     for group in pa.table(columns).filter(is_answer).group_by(list(columns)).aggregate([([], "count_all")]).to_pylist():
-        who = (group["version"], group["asked"] or "", group["told"] or NOT_TOLD)
+        who = (group["version"], group["asked"] or "", group["answered_by"] or NOT_TOLD)
         figures.answerers[who] += group["count_all"]
 
 

@@ -132,8 +132,8 @@ def load_lexicon(path: str | None) -> Lexicon:
     Raises:
         ConfigError: see `read_lexicon`.
     """
-    ours = read_lexicon(OURS)
-    return ours if path is None else read_lexicon(Path(path)).merge_over(ours)
+    default = read_lexicon(OURS)
+    return default if path is None else read_lexicon(Path(path)).merge_over(default)
 
 
 def _find_fault(columns: Sequence[str], entries: Mapping[str, str], spelt: Mapping[str, str]) -> str:

@@ -20,8 +20,8 @@ def describe_faults(error: ValidationError, whole: str = "") -> str:
         whole: name used in place of the field for an error that belongs to no single field; empty: no name.
     """
     faults = [each for each in error.errors() if each["type"] != "default_factory_not_called"]  # of another fault
-    told = [(".".join(map(str, each["loc"])) or whole, each["msg"].removeprefix("Value error, ")) for each in faults]
-    return "; ".join(f"{field}: {message}" if field else message for field, message in told)
+    pairs = [(".".join(map(str, each["loc"])) or whole, each["msg"].removeprefix("Value error, ")) for each in faults]
+    return "; ".join(f"{field}: {message}" if field else message for field, message in pairs)
 
 
 class Config(BaseModel):

@@ -30,7 +30,7 @@ datasets.load_dataset("{{0}}")
 """
 
 
-def offer_dataset(folder: str, repository: str, told: Mapping[str, str]) -> Offer:
+def offer_dataset(folder: str, repository: str, given_licences: Mapping[str, str]) -> Offer:
     """Returns the files of a dataset that can be uploaded to the Hub, and its card; nothing is uploaded.
 
     Intermediate files, run records, flags and consents are excluded.
@@ -38,7 +38,7 @@ def offer_dataset(folder: str, repository: str, told: Mapping[str, str]) -> Offe
     Args:
         folder: folder of the dataset.
         repository: owner/name on the Hub, for the card.
-        told: licences of parts whose licence the dataset does not state (`check_licences` names them in its error).
+        given_licences: licences of parts whose licence the dataset does not state (`check_licences` names them).
 
     Raises:
         ConfigError: a licence forbids publishing, or is unknown.
@@ -47,7 +47,7 @@ def offer_dataset(folder: str, repository: str, told: Mapping[str, str]) -> Offe
     """
     reader = DatasetReader(folder)
     store = reader.store
-    licences = check_licences(collect_dataset_licences(reader), told, folder)
+    licences = check_licences(collect_dataset_licences(reader), given_licences, folder)
     _refuse_flagged(reader, folder)
     shards = [HubFile(each.path, Path(store.resolve_path(each.path)), each.sha256) for each in reader.manifest.shards]
     beside = [HubFile(path, store.read_bytes(path)) for path in store.list_files("prompts") if _OURS.fullmatch(path)]

@@ -159,13 +159,13 @@ def _measure_level(own: Sequence[MeasuredEvent], seed: int) -> LevelFigures:
     """Computes one level's figures from its events; failed events are counted and otherwise left out."""
     f1s = [(each.item_id, each.f1.own) for each in own if each.f1]
     similarities = [(each.item_id, each.similarity.own) for each in own if each.similarity]
-    told = [(each.item_id, each.found.own) for each in own if each.found]
+    found_flags = [(each.item_id, each.found.own) for each in own if each.found]
     return LevelFigures(
         n_events=len(f1s),
         n_failed=len(own) - len(f1s),
         length_share=_measure_length_share(own),
         word_f1=estimate_mean(_group_by_item(f1s), seed),
-        answer_found=estimate_mean(_group_by_item(told), seed),
+        answer_found=estimate_mean(_group_by_item(found_flags), seed),
         similarity=estimate_mean(_group_by_item(similarities), seed),
     )
 

@@ -19,7 +19,7 @@ from spoken.spoken_text import find_last_words, split_lower_words
 Floats = NDArray[np.float64]
 
 N_RESAMPLES = 1000
-N_RESAMPLES_OF_RANKS = 200  # each sorts all events anew
+N_RESAMPLES_OF_RANKS = 200  # each sorts all events again
 INTERVAL_PERCENT = (2.5, 97.5)
 FEWEST_ITEMS = 10
 """With fewer items, a bootstrap's interval would be far too narrow; none is given."""

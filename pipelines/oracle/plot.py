@@ -29,10 +29,10 @@ def write_report(store: Store, report: LadderReport) -> list[str]:
         StoreError: a file cannot be written.
     """
     picture, figures, page = list_report_paths(report.version)
-    told = report.to_json()
+    as_json = report.to_json()
     store.write_bytes(picture, plot_ladder(report))
-    store.write_bytes(figures, (json.dumps(told, indent=1) + "\n").encode())
-    store.write_bytes(page, format_section(told, picture.rpartition("/")[2]).encode())
+    store.write_bytes(figures, (json.dumps(as_json, indent=1) + "\n").encode())
+    store.write_bytes(page, format_section(as_json, picture.rpartition("/")[2]).encode())
     return [picture, figures, page]
 
 

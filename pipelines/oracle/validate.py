@@ -41,7 +41,7 @@ _QUOTES = re.compile(
 class AnswerContext:
     """What an answer is compared with.
 
-    `instruction` is what the model was told besides the conversation and the hint; `conversation` is what was said so
+    `instruction` is what the prompt contained besides the conversation and the hint; `conversation` is what was said so
     far, whose words may be repeated.
     """
 
@@ -167,10 +167,10 @@ def _find_quotation(words: Sequence[str], instruction: str, others: str) -> str:
         own = split_words(sentence)
         if len(own) >= QUOTED_SENTENCE_WORDS and f" {' '.join(own)} " in text and " ".join(own) not in said_too:
             return " ".join(own)
-    told = f" {' '.join(split_words(instruction.lower()))} "
+    instruction_text = f" {' '.join(split_words(instruction.lower()))} "
     for start in range(len(words) - QUOTED_WORDS + 1):
         run = " ".join(words[start : start + QUOTED_WORDS])
-        if f" {run} " in told and run not in said_too:
+        if f" {run} " in instruction_text and run not in said_too:
             return run
     return ""
 

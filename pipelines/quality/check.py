@@ -41,7 +41,7 @@ class _Source:
     turns: dict[str, list[AskedTurn]] = field(default_factory=dict)  # by dialogue
     remade: dict[str, tuple[Turn, ...]] = field(default_factory=dict)  # complete turns, of the first dialogues
     refused: set[str] = field(default_factory=set)  # dialogues that the oracle stage rejected
-    told: set[tuple[str, str | None]] = field(default_factory=set)  # dialogue and version of the oracles found
+    with_oracles: set[tuple[str, str | None]] = field(default_factory=set)  # dialogue and oracle version
     unread: set[str] = field(default_factory=set)  # kinds of files of which one could not be read
     shares: set[tuple[int, float, float]] = field(default_factory=set)  # seeds and bounds recorded in the oracle rows
 
@@ -191,9 +191,9 @@ def _check_oracle(row: OracleRow, entry: ShardEntry, seen: _Seen) -> BrokenRules
     source.
     """
     seen.n_events[entry.oracle_version] += len(row.events)
-    if (row.dialogue_id, entry.oracle_version) in seen.source.told:
+    if (row.dialogue_id, entry.oracle_version) in seen.source.with_oracles:
         yield "a dialogue has its oracles once", f"twice in version {entry.oracle_version}"
-    seen.source.told.add((row.dialogue_id, entry.oracle_version))
+    seen.source.with_oracles.add((row.dialogue_id, entry.oracle_version))
     seen.source.shares.add((row.seed, row.share_from, row.share_to))
     if (row.source, row.oracle_version) != (entry.source, entry.oracle_version):
         yield "rows lie in the file of their source and version", f"{row.source}, {row.oracle_version}"
@@ -222,7 +222,7 @@ def _find_missing_oracles(source: _Source) -> list[Fault]:
     """
     if ORACLE in source.unread:
         return []
-    alone = source.turns.keys() - {dialogue_id for dialogue_id, _ in source.told}
+    alone = source.turns.keys() - {dialogue_id for dialogue_id, _ in source.with_oracles}
     if source.shares:  # without rows the share is unknown: then all dialogues need oracles
         alone = {each for each in alone if any(is_in_share(each, *share) for share in source.shares)}
     return [Fault(each, "every dialogue has oracles", "none") for each in sorted(alone - source.refused)]

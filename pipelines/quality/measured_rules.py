@@ -47,10 +47,10 @@ def check_quality(row: AudioDialogue, sound: Sound) -> BrokenRules:
         return  # reported by the rule that every spoken word is timed
     stored, measured = asdict(row.quality), asdict(measure_quality(sound, row.turns))
     for name, value in measured.items():
-        told, tolerance = stored[name], LEVEL_TOLERANCE_DB if name in _LEVELS else SHARE_TOLERANCE
-        is_same = told == value if None in (told, value) else abs(told - value) <= tolerance
+        expected, tolerance = stored[name], LEVEL_TOLERANCE_DB if name in _LEVELS else SHARE_TOLERANCE
+        is_same = expected == value if None in (expected, value) else abs(expected - value) <= tolerance
         if not is_same:
-            yield "quality matches the audio and the hearings", f"{name} is {value}, not {told}"
+            yield "quality matches the audio and the hearings", f"{name} is {value}, not {expected}"
 
 
 def check_hearings(row: AudioDialogue) -> BrokenRules:

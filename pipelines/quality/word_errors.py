@@ -114,9 +114,9 @@ def compare_transcript(spoken_text: str, heard_text: str) -> Comparison:
     something that sounds similar is in its place. Both texts are read by the current reader (`get_reader`).
     """
     names = frozenset(map(normalise_word, find_names(spoken_text)))
-    told = find_respelt_words(spoken_text)
-    said = _make_tokens(normalise_words(spoken_text), names, told)
-    heard = _make_tokens(restore_spelling(normalise_words(heard_text), told))
+    respelt = find_respelt_words(spoken_text)
+    said = _make_tokens(normalise_words(spoken_text), names, respelt)
+    heard = _make_tokens(restore_spelling(normalise_words(heard_text), respelt))
     said, heard = _join_tokens(said, heard), _join_tokens(heard, said)
     if [each.text for each in said] != [each.text for each in heard]:
         said, heard = _key_by_sound(said), _key_by_sound(heard)

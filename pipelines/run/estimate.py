@@ -120,24 +120,24 @@ def _find_shape(source: str, book: RateBook) -> tuple[DialogueShape, str]:
 def _estimate_amounts(config: RefreshConfig, n_dialogues: Mapping[str, float], book: RateBook) -> list[Figure]:
     """Estimates the amounts of data: dialogues, items read, words, seconds of audio, and oracles to be requested."""
     shapes = {source: _find_shape(source, book) for source in n_dialogues}
-    basis = "; ".join(dict.fromkeys(f"{source}: {told}" for source, (_, told) in shapes.items()))
+    basis = "; ".join(dict.fromkeys(f"{source}: {origin}" for source, (_, origin) in shapes.items()))
     n_items = {
         source: n / (shapes[source][0].dialogues_per_item * config.variants) for source, n in n_dialogues.items()
     }
-    told = " + ".join(f"{n:,.0f} {source}" for source, n in n_dialogues.items())
-    rows = [Figure("dialogues", DATA, "dialogues", sum(n_dialogues.values()), "dialogues", told, "as requested")]
-    told = " + ".join(
+    formula = " + ".join(f"{n:,.0f} {source}" for source, n in n_dialogues.items())
+    rows = [Figure("dialogues", DATA, "dialogues", sum(n_dialogues.values()), "dialogues", formula, "as requested")]
+    formula = " + ".join(
         f"{n:,.0f} {source} / {shapes[source][0].dialogues_per_item * config.variants:.3g}"
         for source, n in n_dialogues.items()
     )
-    rows.append(Figure("items", DATA, "items read", sum(n_items.values()), "items", told, basis))
+    rows.append(Figure("items", DATA, "items read", sum(n_items.values()), "items", formula, basis))
     for name, unit in _OF_A_DIALOGUE:
         share = config.oracle.share_to - config.oracle.share_from if name == "requests" else 1.0
         of = {source: float(getattr(shapes[source][0], name)) * share for source in n_dialogues}
         value = sum(n * of[source] for source, n in n_dialogues.items())
-        told = " + ".join(f"{n:,.0f} × {of[source]:.3g}" for source, n in n_dialogues.items())
+        formula = " + ".join(f"{n:,.0f} × {of[source]:.3g}" for source, n in n_dialogues.items())
         title = {"speech_s": "clean speech", "duration_s": "dialogues' sound", "requests": "oracles asked for"}
-        rows.append(Figure(name, DATA, title.get(name, name), value, unit, told, basis))
+        rows.append(Figure(name, DATA, title.get(name, name), value, unit, formula, basis))
     return rows
 
 
@@ -184,8 +184,8 @@ def _estimate_chat(
         return [make_unknown(key, CHAT, title, unit, why) for key, (title, unit) in _CHAT_FIGURES.items()]
     rate, basis = found
     calls = n_requests * rate.calls_per_request
-    told = f"{n_requests:,.0f} × {rate.calls_per_request:.3g}"
-    rows = [Figure("calls", CHAT, f"calls of {model}", calls, "calls", told, basis)]
+    formula = f"{n_requests:,.0f} × {rate.calls_per_request:.3g}"
+    rows = [Figure("calls", CHAT, f"calls of {model}", calls, "calls", formula, basis)]
     per = {"tokens_in": rate.tokens_in, "tokens_cached": rate.tokens_cached, "tokens_out": rate.tokens_out}
     for key, each in per.items():
         title, unit = _CHAT_FIGURES[key]
@@ -209,8 +209,8 @@ def _estimate_chat(
         rows.append(Figure("usd", CHAT, f"price of {model}", usd, "USD", f"USD a million tokens: {each_mtok}", where))
     title, unit = _CHAT_FIGURES["chat_s"]
     if rate.wall_s > 0:
-        told = f"{calls:,.0f} × {rate.wall_s:.4g} s"
-        rows.append(Figure("chat_s", CHAT, title, calls * rate.wall_s, unit, told, basis))
+        formula = f"{calls:,.0f} × {rate.wall_s:.4g} s"
+        rows.append(Figure("chat_s", CHAT, title, calls * rate.wall_s, unit, formula, basis))
     else:
         why = f"the speed of {model} was not measured: run `kame bench` with these settings"
         rows.append(make_unknown("chat_s", CHAT, title, unit, why))
@@ -305,9 +305,9 @@ def _estimate_wall_time(
     worked, alone = by_key["processor"].value or 0.0, by_key["processor.publish"].value or 0.0
     begun = (by_key["processor.start"].value or 0.0) / n_workers
     asked = sum(each.value or 0.0 for each in asks)
-    told = f"{worked:,.0f} s / {n_busy} + startup {begun:,.0f} + answers {asked:,.0f} + publishing {alone:,.0f}"
+    formula = f"{worked:,.0f} s / {n_busy} + startup {begun:,.0f} + answers {asked:,.0f} + publishing {alone:,.0f}"
     value = worked / n_busy + begun + asked + alone
-    return Figure("wall_s", MACHINE, title, value, "s", told, "a core a worker, nobody beside")
+    return Figure("wall_s", MACHINE, title, value, "s", formula, "a core a worker, nobody beside")
 
 
 def _estimate_disk_and_memory(config: RefreshConfig, duration_s: float, book: RateBook, n_workers: int) -> list[Figure]:
@@ -347,5 +347,5 @@ def _estimate_disk_and_memory(config: RefreshConfig, duration_s: float, book: Ra
     size, origin = found
     chat_bytes = n_servers * size.chat_bytes
     value = size.main_bytes + n_workers * size.worker_bytes + chat_bytes
-    told = f"{size.main_bytes:,.0f} + {n_workers} × {size.worker_bytes:,.0f} + chat servers {chat_bytes:,.0f}"
-    return [*rows, Figure("memory_bytes", MACHINE, "peak memory", value, "bytes", told, str(origin))]
+    formula = f"{size.main_bytes:,.0f} + {n_workers} × {size.worker_bytes:,.0f} + chat servers {chat_bytes:,.0f}"
+    return [*rows, Figure("memory_bytes", MACHINE, "peak memory", value, "bytes", formula, str(origin))]

@@ -18,7 +18,7 @@ from typing import Any, Final
 import psutil  # type: ignore[import-untyped]
 
 from data_schemas import ids
-from data_schemas.buckets import Bucket, ChangedMeanwhile
+from data_schemas.buckets import Bucket, ConcurrentChange
 from data_schemas.errors import StoreError
 
 LEASE: Final = ".store/lease.json"
@@ -53,7 +53,7 @@ class Lease:
             self._refuse_if_held(json.loads(self._bucket.read_bytes(LEASE)))
         try:
             self._write(state, self._now() + HELD_S)
-        except ChangedMeanwhile as error:
+        except ConcurrentChange as error:
             raise StoreError(
                 f"Another run has just begun to write {self._bucket.address}.", "Wait for it, or choose another --out."
             ) from error
@@ -62,7 +62,7 @@ class Lease:
         """Extends the lease to `HELD_S` from now; raises nothing: `check` does if another run took it or it expired."""
         try:
             self._write(self._state, self._now() + HELD_S)
-        except ChangedMeanwhile:
+        except ConcurrentChange:
             self._is_lost = True
         except StoreError:  # the next renewal may succeed; `check` raises once the lease has expired
             return
@@ -103,9 +103,9 @@ class Lease:
             )
 
     def _write(self, state: str | None, until_s: float) -> None:
-        """Writes the lease; raises `ChangedMeanwhile` if its object has another state than `state` (None: missing)."""
-        told = {"owner": self._owner, **_identify_process_ids(), "process": os.getpid(), "until_s": until_s}
-        self._state = self._bucket.put(LEASE, json.dumps(told).encode(), state)
+        """Writes the lease; raises `ConcurrentChange` if its object has another state than `state` (None: missing)."""
+        holder = {"owner": self._owner, **_identify_process_ids(), "process": os.getpid(), "until_s": until_s}
+        self._state = self._bucket.put(LEASE, json.dumps(holder).encode(), state)
         self._until_s = until_s
 
 

@@ -23,7 +23,7 @@ from threading import Lock
 from typing import Any, Final, Protocol
 
 from backends.assets import get_cache_dir
-from data_schemas.buckets import Bucket, ChangedMeanwhile, is_in_bucket
+from data_schemas.buckets import Bucket, ConcurrentChange, is_in_bucket
 from data_schemas.config import RefreshConfig
 from data_schemas.errors import DatasetError, KameError, StoreError
 from data_schemas.flags import FLAGS
@@ -112,7 +112,7 @@ def mirror_run(config: RefreshConfig, progress: Progress) -> Iterator[tuple[Refr
     error is raised, not one of this upload.
 
     Raises:
-        StoreError: another run writes to the dataset, the bucket fails, or somebody else has published meanwhile.
+        StoreError: another run writes to the dataset, the bucket fails, or somebody else has published in the meantime.
         ConfigError: the address names no bucket, or its library is not installed.
     """
     if not is_in_bucket(config.out):
@@ -213,10 +213,10 @@ class Mirror:
             self._copy_all(partial(self._upload, path) for path in wave)
 
     def publish(self) -> None:
-        """Uploads everything, the manifest only if nobody else has published meanwhile, and removes superseded files.
+        """Uploads everything, the manifest only if nobody has published since the run began; removes superseded files.
 
         Raises:
-            StoreError: somebody else has published meanwhile; their dataset is complete and is left as it is, and the
+            StoreError: somebody else has published since then; their dataset is complete and is left as it is, and the
                 files of this run are removed from the bucket while it holds the lease. Or the lease is lost, or the
                 bucket fails; the message says whether this was after the manifest had been published.
         """
@@ -227,7 +227,7 @@ class Mirror:
             self._shown_now.update(shown)
             self._copy_all(partial(self._upload, path) for path in shown)
             self._upload(*(path for path in (MANIFEST,) if not self._is_unchanged(path)))
-        except ChangedMeanwhile as error:
+        except ConcurrentChange as error:
             with suppress(KameError):  # the error of the run itself is the one to raise; the next run removes the rest
                 self._remove_uploaded_shards()
             raise StoreError(
@@ -254,15 +254,15 @@ class Mirror:
         return known[0] if known else None
 
     def _check_manifest(self, state: str | None) -> None:
-        """Raises `ChangedMeanwhile` if the manifest in the bucket is no longer in this state (None: missing)."""
+        """Raises `ConcurrentChange` if the manifest in the bucket is no longer in this state (None: missing)."""
         if self._bucket.get_state(MANIFEST) != state:
-            raise ChangedMeanwhile(f"Another run has written {self._bucket.address}/{MANIFEST} meanwhile.")
+            raise ConcurrentChange(f"Another run has written {self._bucket.address}/{MANIFEST} since this one read it.")
 
     def _remove_uploaded_shards(self) -> None:
         """Removes the Parquet files that this run has uploaded and that the manifest in the bucket does not list."""
         state = self._bucket.get_state(MANIFEST)
-        theirs = read_manifest_if_any(self._bucket)
-        listed = {entry.path for entry in theirs.shards} if theirs else set()
+        published = read_manifest_if_any(self._bucket)
+        listed = {entry.path for entry in published.shards} if published else set()
         surplus = [path for path in self._shown_now - listed if path.endswith(".parquet")]  # prompt files do no harm
         self._remove(surplus, state)
 
@@ -291,7 +291,7 @@ class Mirror:
         """Uploads files one after another, while the lease is valid.
 
         Raises:
-            ChangedMeanwhile: another run has written a file whose name does not determine its content.
+            ConcurrentChange: another run has written a file whose name does not determine its content.
             StoreError: the lease is lost, or the bucket fails.
         """
         for path in paths:

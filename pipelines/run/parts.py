@@ -178,9 +178,9 @@ class MembershipBook:
             if reading.ids_there is not None:
                 refusals = [each for each in refusals if each.item_id in reading.ids_there]
         there = {member.item.item_id for member in members}
-        told = {each.item_id for each in refusals} | there
+        accounted = {each.item_id for each in refusals} | there
         away = {each.item_id: each for each in (*(Reject(**raw) for raw in notes["dropped"]), *dropped)}
-        still_away = [each for each in away.values() if each.item_id not in told]
+        still_away = [each for each in away.values() if each.item_id not in accounted]
         notes = {
             "n_rows": reading.n_rows if reading.is_whole else max(notes["n_rows"], reading.n_rows),
             "refused": [asdict(each) for each in refusals],

@@ -183,12 +183,12 @@ def _keep_entries(
     earlier: Sequence[ShardEntry], config: RefreshConfig, entries: Sequence[ShardEntry]
 ) -> list[ShardEntry]:
     """Returns the entries of the earlier manifest that this run does not replace."""
-    ours = {source.name for source in config.sources}
+    sources_now = {source.name for source in config.sources}
     data_now = {entry.path for entry in entries if entry.kind == DATA}
     return [
         entry
         for entry in earlier
-        if entry.source not in ours
+        if entry.source not in sources_now
         or (entry.kind == ORACLE and entry.oracle_version != config.oracle.version and entry.data_path in data_now)
     ]
 
@@ -230,8 +230,8 @@ def _read_earlier_rejects(
     if not refused:
         return []
     here = _read_dialogue_ids(store, source, DATA, entries)
-    told = _read_dialogue_ids(store, source, ORACLE, entries) | {each.dialogue_id for each in rejects}
-    return [each for each in refused if each.dialogue_id in here - told]
+    accounted = _read_dialogue_ids(store, source, ORACLE, entries) | {each.dialogue_id for each in rejects}
+    return [each for each in refused if each.dialogue_id in here - accounted]
 
 
 def _read_dialogue_ids(store: Store, source: str, kind: str, entries: Sequence[ShardEntry]) -> set[str | None]:

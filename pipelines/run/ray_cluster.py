@@ -122,7 +122,7 @@ class _RayFuture(Future[Any]):
         return self.cancelled()
 
     def take(self, ended: Future[Any]) -> None:
-        """Takes over the result or the error of Ray's future when that has ended; an error of ours is unwrapped."""
+        """Takes over the result or the error of Ray's future when that has ended; the task's own error is unwrapped."""
         if not self.set_running_or_notify_cancel():
             return
         if (error := ended.exception()) is None:

@@ -167,7 +167,7 @@ class StageRun:
         return self._workers.config.resources.get_stage_resources(self._stage)
 
     def finish(self, parts: Sequence[Part]) -> None:
-        """Waits until these parts are made; parts of later groups are started and made meanwhile.
+        """Waits until these parts are made; parts of later groups are started and made at the same time.
 
         Raises:
             KameError: the first error of any of these parts; what is recorded is kept.

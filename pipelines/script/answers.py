@@ -213,8 +213,8 @@ def find_conclusion(answer: str, last_line: str, question: str) -> str | None:
     because = last_line.rfind(" because ")
     stated = [found for found in same if found.end() <= because]
     places = [same[-1], *stated[-1:]]
-    told = (full for each in places if (full := _add_unit_of_line(number, last_line, each, question)) != number)
-    return next(told, _add_unit_of_question(number, _TITLES.sub(r"\1", question)))
+    with_units = (full for each in places if (full := _add_unit_of_line(number, last_line, each, question)) != number)
+    return next(with_units, _add_unit_of_question(number, _TITLES.sub(r"\1", question)))
 
 
 def _add_unit_of_question(number: str, question: str) -> str:
@@ -322,9 +322,9 @@ def _agrees_with_question(stated: str, question: str) -> bool:
 def _find_tense(text: str) -> str:
     """Returns the tense of the first auxiliary of a text (`_TENSES`), else past if a verb shows it, else present."""
     words = re.findall(r"[a-z']+", text.lower())
-    told = [_TENSES[word] for word in words if word in _TENSES]
-    told += ["past" for word in words if word in _PAST | _PAST_VERBS or re.search("[^e]ed$", word)]
-    return next(iter(told), "present")
+    tenses = [_TENSES[word] for word in words if word in _TENSES]
+    tenses += ["past" for word in words if word in _PAST | _PAST_VERBS or re.search("[^e]ed$", word)]
+    return next(iter(tenses), "present")
 
 
 def _read_single_answer(written: str, answers: list[str], max_words: int) -> Answer | None:

@@ -49,9 +49,9 @@ def make_exchange(item: Item, config: ScriptConfig, seed: int) -> Exchange:
 
 def _make_exchange(item: Item, config: ScriptConfig, rng: random.Random) -> Exchange:
     """Makes the exchange for `make_exchange`, with random choices from `rng`; raises the same errors."""
-    told = picture_pointers.make_pictureless_question(item)
-    check_wording(told, item.answer, item.options)
-    quiz = make_quiz(item, told)
+    wording = picture_pointers.make_pictureless_question(item)
+    check_wording(wording, item.answer, item.options)
+    quiz = make_quiz(item, wording)
     asked = questions.word_question(quiz, config, rng)
     question = _check_length(read_aloud(asked.text), questions.count_most_words(config), "question_too_long")
     if answers.is_no_verdict(quiz.answer) and is_verdict(asked.text):

@@ -112,9 +112,9 @@ def make_pictureless_question(item: Item) -> str:
         NotAskable: `needs_picture`: the question depends on a picture that is not described.
     """
     if item.picture_text and item.picture_text.strip():
-        told = item.picture_text.strip()
-        told += "" if told.endswith((".", "!", "?")) else "."
-        return f"{told[:1].upper()}{told[1:]} {_strip_pointers(item.question)}"
+        description = item.picture_text.strip()
+        description += "" if description.endswith((".", "!", "?")) else "."
+        return f"{description[:1].upper()}{description[1:]} {_strip_pointers(item.question)}"
     if item.picture is None:
         return _reword_references(item.question)
     if standing := _STANDING.search(item.question):

@@ -68,7 +68,7 @@ _REFERS_TO_OPTIONS: Final = join_patterns(
 )
 
 _OF_ITS_OWN: Final = re.compile(
-    r"(?P<told>\b(?P<what>[a-z]{4,})\b[^.?!;]*,[^.?!;]*)\b(?:one|some|both|two|all|any) of (?:these|those) (?P=what)\b"
+    r"(?P<named>\b(?P<what>[a-z]{4,})\b[^.?!;]*,[^.?!;]*)\b(?:one|some|both|two|all|any) of (?:these|those) (?P=what)\b"
 )
 """What an answer itself has named before: "two pikes, where only one of these pikes is fed"."""
 
@@ -263,5 +263,5 @@ def _strip_frame(answer: str) -> str:
 
 def refers_to_options(text: str) -> bool:
     """Returns whether an option refers to the options themselves: "none of the above", "A and B", "II only"."""
-    bare = _OF_ITS_OWN.sub(r"\g<told>", text.strip())
+    bare = _OF_ITS_OWN.sub(r"\g<named>", text.strip())
     return _REFERS_TO_OPTIONS.search(bare) is not None

@@ -76,7 +76,7 @@ class ScriptStage:
                 rejects.append(make_reject(item, self.name, refusal.reason, refusal.detail))
                 continue
             except Exception as error:
-                error.add_note(f"This is a fault of ours, met in the stage {self.name} at item {item.item_id}.")
+                error.add_note(f"This is a bug, found in the stage {self.name} at item {item.item_id}.")
                 raise
             wanted = self._count_variants(item)
             outputs += made

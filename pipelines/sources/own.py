@@ -87,7 +87,7 @@ def _make_draft(columns: Mapping[str, str], options: OwnOptions, row: Row) -> Dr
 def _read_draft(columns: Mapping[str, str], options: OwnOptions, row: Row) -> Draft:
     """Makes the draft of a row; with options, the answer is the text of the option that the answer's column names."""
     optional = {name: read_optional_text(row, columns[name]) for name in columns if name not in ("question", "options")}
-    told = Draft(
+    draft = Draft(
         question=read_text(row, columns["question"]),
         answer="" if "options" in columns else read_text(row, columns["answer"]),
         native_id=optional.get("id"),
@@ -96,10 +96,10 @@ def _read_draft(columns: Mapping[str, str], options: OwnOptions, row: Row) -> Dr
         picture=optional.get("picture"),
     )
     if "options" not in columns:
-        return told
+        return draft
     labels, texts = read_labelled_options(row, columns["options"])
     index = _find_chosen(labels, texts, get_value(row, columns["answer"]), options)
-    return told.with_options(texts, index)
+    return draft.with_options(texts, index)
 
 
 def read_labelled_options(row: Row, column: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -143,17 +143,17 @@ def _find_chosen(labels: tuple[str, ...], texts: tuple[str, ...], answer: object
     if answer is None or isinstance(answer, bool) or not isinstance(answer, str | int):
         kind = "missing_field" if answer is None else "wrong_type"
         raise BadRowError(kind, f"the answer is {type(answer).__name__}, neither text nor number")
-    told = str(answer).strip()
-    place = int(told) - options.first_place if told.isdecimal() and told.isascii() else -1
+    answer_text = str(answer).strip()
+    place = int(answer_text) - options.first_place if answer_text.isdecimal() and answer_text.isascii() else -1
     is_place = options.answer_is == "place" or (options.answer_is == "any" and isinstance(answer, int))
     found = {place} if is_place and 0 <= place < len(texts) else set()
     for way, named in (("label", labels), ("text", texts)):
         if options.answer_is in ("any", way):
-            found |= {index for index, each in enumerate(named) if each == told}
+            found |= {index for index, each in enumerate(named) if each == answer_text}
     if len(found) > 1:
-        raise BadRowError("ambiguous_answer", f"answer {told!r} names options {sorted(found)}; say answer_is")
+        raise BadRowError("ambiguous_answer", f"answer {answer_text!r} names options {sorted(found)}; say answer_is")
     if not found:
-        raise BadRowError("answer_out_of_range", f"answer {told!r} of {len(texts)} options")
+        raise BadRowError("answer_out_of_range", f"answer {answer_text!r} of {len(texts)} options")
     (index,) = found
     if not texts[index]:
         raise BadRowError("empty_field", f"option {labels[index]!r} is empty")

@@ -95,11 +95,11 @@ class SourceEntry:
             ConfigError: as `get_options_class`.
         """
         taken = self.get_options_class()
-        told = None
+        licence = None
         if not any(field.is_required() for field in taken.model_fields.values()):
             with suppress(ConfigError):
-                told = self.make_spec(taken()).licence
-        return told or (self.plugin and self.plugin.get_metadata("License-Expression")) or "not stated"
+                licence = self.make_spec(taken()).licence
+        return licence or (self.plugin and self.plugin.get_metadata("License-Expression")) or "not stated"
 
     def _load(self) -> Any:
         """Imports and returns the source: a `SourceSpec`, or a function that makes one from options."""
@@ -114,8 +114,8 @@ def list_sources() -> list[SourceEntry]:
     """
     from backends.plugins import find_plugins
 
-    ours = [SourceEntry(name, where) for name, where in SOURCES.items()]
-    return ours + [SourceEntry(name, each.point.value, each) for name, each in find_plugins(GROUP, SOURCES).items()]
+    built_in = [SourceEntry(name, where) for name, where in SOURCES.items()]
+    return built_in + [SourceEntry(name, each.point.value, each) for name, each in find_plugins(GROUP, SOURCES).items()]
 
 
 def get_spec(config: "SourceConfig") -> "SourceSpec":

@@ -100,12 +100,12 @@ class SourceSpec:
 
     def rename_row(self, row: Row) -> Row:
         """Returns a row of the file with the source's renamed columns added; the file's own columns stay in it."""
-        return {**row, **{ours: get_value(row, theirs) for ours, theirs in self.renamed.items()}}
+        return {**row, **{name: get_value(row, column) for name, column in self.renamed.items()}}
 
     def list_file_columns(self) -> tuple[str, ...]:
         """Returns the columns that are read, with the names of the file; for `a.b`, this name and the column `a`."""
-        theirs = [self.renamed.get(name, name) for name in (*self.columns, *self.more_columns)]
-        return tuple(dict.fromkeys(part for name in theirs for part in (name, name.split(".")[0])))
+        columns = [self.renamed.get(name, name) for name in (*self.columns, *self.more_columns)]
+        return tuple(dict.fromkeys(part for name in columns for part in (name, name.split(".")[0])))
 
 
 def get_value(row: Row, column: str) -> Any:

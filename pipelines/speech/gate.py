@@ -32,7 +32,7 @@ _SLACK_S = 0.6
 
 BACKCHANNEL_LEAST_S, BACKCHANNEL_PAUSE_S = 0.2, 0.3
 """Minimum audible sound of a backchannel at speed 1, and maximum silence inside one, in seconds. Kokoro's 28 voices say
-ours with 0.38 to 1.14 s of sound and no silence longer than 0.1 s (672 takes at three speeds)."""
+those of this pipeline with 0.38 to 1.14 s of sound and no silence longer than 0.1 s (672 takes at three speeds)."""
 
 N_ANSWER_WORDS = 4
 """How many words, from the first one of the answer to at most the end of its sentence, must be heard."""

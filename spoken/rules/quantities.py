@@ -143,17 +143,17 @@ def _read_unit(match: Match, plural: bool) -> str:
     Raises:
         Unspeakable: the topic does not decide it.
     """
-    unit, told = match["unit"], get_topic(match)
+    unit, topic = match["unit"], get_topic(match)
     needed = _TELLS.get(unit)
     denied = _DENIES.get(unit)
-    if (denied is not None and denied.search(told)) or (needed is not None and not needed.search(told)):
+    if (denied is not None and denied.search(topic)) or (needed is not None and not needed.search(topic)):
         raise Unspeakable("formula", get_text_before(match)[-10:] + match[0])
     letter = re.match(r"[CF](?![A-Za-z°])", unit)
     if letter is None:
         return read_unit(unit, plural)
     if len(unit) > 1:
         return read_unit(unit, plural)  # coulombs per square meter
-    is_hot, is_electric = _OF_HEAT.search(told) is not None, _OF_CHARGE.search(told) is not None
+    is_hot, is_electric = _OF_HEAT.search(topic) is not None, _OF_CHARGE.search(topic) is not None
     if is_hot == is_electric:
         raise Unspeakable("number", match[0])
     first, space, rest = _AMBIGUOUS[unit][is_electric].partition(" ")

@@ -105,8 +105,8 @@ def use_topic(text: str) -> Iterator[None]:
 
 def get_topic(match: Match) -> str:
     """Returns the text that decides how a match is read: its own text and that of `use_topic`, limited in length."""
-    told = _ABOUT.get()
-    return f"{match.string[:_TOPIC]}\n{told}" if told else match.string[:_TOPIC]
+    topic = _ABOUT.get()
+    return f"{match.string[:_TOPIC]}\n{topic}" if topic else match.string[:_TOPIC]
 
 
 _FIRED: ContextVar[set[str] | None] = ContextVar("rules that fired", default=None)

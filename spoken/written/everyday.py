@@ -143,10 +143,10 @@ def _rewrite_list_number(match: Match) -> str:
 
     The first number of a list is at the start or after a colon; others follow the number before.
     """
-    told = match.string[: match.start()]
+    before = match.string[: match.start()]
     number = int(match[2])
-    is_first = not told.strip() or told.rstrip(" ").endswith((":", ";", "\n"))
-    goes_on = re.search(r"(?:^|[:;\n]) ?1[.)] ", told) and re.search(rf"(?<!\d){number - 1}[.)] ", told)
+    is_first = not before.strip() or before.rstrip(" ").endswith((":", ";", "\n"))
+    goes_on = re.search(r"(?:^|[:;\n]) ?1[.)] ", before) and re.search(rf"(?<!\d){number - 1}[.)] ", before)
     return f"{', ' if match[1] and not is_first else match[1]}{number}, " if is_first or goes_on else match[0]
 
 

@@ -6,7 +6,7 @@ import fsspec
 import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 
-from data_schemas.buckets import Bucket, ChangedMeanwhile
+from data_schemas.buckets import Bucket, ConcurrentChange
 
 
 class RefusingGcs(MemoryFileSystem):  # type: ignore[misc]
@@ -31,6 +31,6 @@ def test_a_file_that_another_client_changed_is_said_to_be_so(monkeypatch: pytest
     bucket = Bucket("gs://corpora/team")
     bucket.fs.pipe_file("corpora/team/dataset.json", b"theirs")
     for state in (None, "1"):
-        with pytest.raises(ChangedMeanwhile, match=r"gs://corpora/team/dataset\.json was changed by somebody else"):
+        with pytest.raises(ConcurrentChange, match=r"gs://corpora/team/dataset\.json was changed by somebody else"):
             bucket.put("dataset.json", b"ours", state)
         assert bucket.put("dataset.json", b"theirs", state) == "2", "our own write, whose reply was lost"

@@ -36,7 +36,7 @@ def write(exchange: Exchange, config: FormsConfig, rng: random.Random) -> tuple[
     """
     asked = make_user_turn(0, exchange.question)
     reply = answer(exchange, config, rng)
-    told = make_assistant_turn(1, reply)
+    answered = make_assistant_turn(1, reply)
     n_lead = reply.lead.n_words if reply.lead else 0
     sides = [(0, _find_question_places(exchange)), (1, [at + n_lead for at in _find_answer_places(exchange)])]
     sides = [side for side in sides if side[1]]
@@ -45,7 +45,7 @@ def write(exchange: Exchange, config: FormsConfig, rng: random.Random) -> tuple[
     by_b = _draw_backchannels(1, chosen.get(1, []), rng)
     return (
         replace(asked, utterances=(*asked.utterances, *by_b)),
-        replace(told, utterances=(*by_a, *told.utterances)),
+        replace(answered, utterances=(*by_a, *answered.utterances)),
     )
 
 

@@ -44,42 +44,42 @@ def write(exchange: Exchange, config: FormsConfig, rng: random.Random) -> tuple[
         return _make_reasoning_turns(exchange, exchange.step, config, rng)
     if exchange.distractor is not None and rng.random() < 2 / 3:
         return _make_correction_turns(exchange, exchange.distractor, config, rng)
-    told = answer(exchange, config, rng, has_tail=False)
+    reply = answer(exchange, config, rng, has_tail=False)
     is_shorter = exchange.short_answer.n_words <= min(_BRIEF, exchange.answer.n_words // 2)
     asked = rng.choice(_JUST_AGAIN if is_shorter else _AGAIN)
-    return _make_four_turns(exchange, told, make_spoken(asked), make_repeated_reply(exchange, config, rng))
+    return _make_four_turns(exchange, reply, make_spoken(asked), make_repeated_reply(exchange, config, rng))
 
 
 def _make_reasoning_turns(
     exchange: Exchange, step: SpokenText, config: FormsConfig, rng: random.Random
 ) -> tuple[Turn, ...]:
     """Makes the turns of a short answer, whose calculation the user then asks for."""
-    told = make_short_reply(exchange, config, rng)
+    reply = make_short_reply(exchange, config, rng)
     lead = make_spoken(rng.choice(_HOW_LEADS)) if rng.random() >= config.share_without_lead else None
     at = find_last_words(list_answer_words(exchange), split_words(step.text))
     shown = Reply(lead, step, draw_tail(exchange, config, rng), at)
-    return _make_four_turns(exchange, told, make_spoken(rng.choice(_HOW)), shown)
+    return _make_four_turns(exchange, reply, make_spoken(rng.choice(_HOW)), shown)
 
 
 def _make_correction_turns(
     exchange: Exchange, wrong: SpokenText, config: FormsConfig, rng: random.Random
 ) -> tuple[Turn, ...]:
     """Makes the turns of an answer after which the user asks about a wrong one and is corrected."""
-    told = answer(exchange, config, rng, has_tail=False)
+    reply = answer(exchange, config, rng, has_tail=False)
     asked, replies = rng.choice(_NOT_THAT)
     no = make_spoken(rng.choice(replies))
     body = join_spoken([no, exchange.short_answer])
     corrected = Reply(None, body, draw_tail(exchange, config, rng), no.n_words + exchange.short_answer_word_index)
-    return _make_four_turns(exchange, told, _make_question(join_spoken([make_spoken(asked), wrong])), corrected)
+    return _make_four_turns(exchange, reply, _make_question(join_spoken([make_spoken(asked), wrong])), corrected)
 
 
-def _make_four_turns(exchange: Exchange, told: Reply, asked: SpokenText, replied: Reply) -> tuple[Turn, ...]:
+def _make_four_turns(exchange: Exchange, first: Reply, asked: SpokenText, second: Reply) -> tuple[Turn, ...]:
     """Makes the turns of the question, its answer, a second question and its reply."""
     return (
         make_user_turn(0, exchange.question),
-        make_assistant_turn(1, told),
+        make_assistant_turn(1, first),
         make_user_turn(2, asked),
-        make_assistant_turn(3, replied),
+        make_assistant_turn(3, second),
     )
 
 

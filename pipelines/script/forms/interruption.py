@@ -51,12 +51,12 @@ def write(exchange: Exchange, config: FormsConfig, rng: random.Random) -> tuple[
     planned = _plan_reply(answer(exchange, config, rng, has_tail=False).lead, exchange)
     if not _find_places(planned, exchange):
         planned = _plan_reply(make_spoken(format_lead(rng.choice(list_long_leads(exchange)))), exchange)
-    told, at = make_assistant_turn(1, planned), rng.choice(_find_places(planned, exchange))
+    full_answer, at = make_assistant_turn(1, planned), rng.choice(_find_places(planned, exchange))
     cut = Placement(rule="interrupt", seconds=round(rng.uniform(*REACTION_S), 3), turn_index=None, word_index=at)
-    was_said = told.answer_word_index is not None and at >= told.answer_word_index
+    was_said = full_answer.answer_word_index is not None and at >= full_answer.answer_word_index
     return (
         make_user_turn(0, exchange.question),
-        told,
+        full_answer,
         make_user_turn(2, make_spoken(rng.choice(_list_cut_ins(exchange, was_said))), cut),
         make_assistant_turn(3, make_repeated_reply(exchange, config, rng)),
     )

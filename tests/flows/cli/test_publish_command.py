@@ -165,7 +165,7 @@ def test_of_two_publishers_one_wins_and_the_other_is_told(hub: HubServer, data: 
     hub.before = come_first
     told = kame("publish", other, NAME)
     assert told.exit_code == 4
-    assert "Someone else changed me/eggs meanwhile" in told.stderr
+    assert "Someone else changed me/eggs during the upload" in told.stderr
     assert read_manifest(open_dataset(ADDRESS)) == read_manifest(Store(str(data)))
     assert publish(other)["n_removed"] == 20
     assert "theirs.txt" in hub.names(NAME)  # nobody's files but ours are removed
