@@ -33,7 +33,7 @@ from dashboard.free_running import FreeRunningFeed
 from dashboard.metrics_feed import MetricsFeed
 from dashboard.training import list_runs
 from data_schemas.arrow import to_table
-from data_schemas.manifest import DATA, MANIFEST, ORACLE, Counts, ShardEntry, make_manifest
+from data_schemas.manifest import DATA, MANIFEST, ORACLE, DatasetCounts, ShardEntry, make_manifest
 from data_schemas.reader import read_manifest
 from data_schemas.records import AudioDialogue, Hearing, OracleRow
 from data_schemas.store import Store
@@ -107,7 +107,7 @@ def write_large_dataset(folder: Path, n_dialogues: int, is_changed: bool = False
             facts: dict[str, Any] = {"n_rows": n, "n_bytes": written.n_bytes, "sha256": written.sha256}
             facts |= {"oracle_version": "default", "data_path": f"data/{name}"} if kind == ORACLE else {}
             entries.append(ShardEntry(path=written.path, kind=kind, source="large", split=split, **facts))
-    counts = Counts(dialogues=n_dialogues, audio_s=24.0 * n_dialogues, events=18 * n_dialogues, rejects=0)
+    counts = DatasetCounts(dialogues=n_dialogues, audio_s=24.0 * n_dialogues, events=18 * n_dialogues, rejects=0)
     store.write_bytes(MANIFEST, make_manifest(entries, counts, "default").model_dump_json().encode())
 
 

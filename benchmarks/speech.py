@@ -23,7 +23,7 @@ from backends.tts.kokoro import Kokoro
 from benchmarks.command import make_parser, measure_mib, print_figures
 from benchmarks.questions import generate_texts, write_questions
 from data_schemas.config import PartConfig, RefreshConfig
-from data_schemas.records import Clips, Dialogue
+from data_schemas.records import Dialogue, DialogueClips
 from data_schemas.store import Store
 from data_schemas.units import SAMPLE_RATE_HZ, samples_to_seconds
 from kame_model.evaluate.report.folder import append_line, read_lines
@@ -86,7 +86,7 @@ def _measure_rate(workers: Workers, parts: Sequence[Part]) -> float:
     started_s = time.monotonic()
     workers.run(SPEECH, parts, lambda *_: None)
     taken_s = time.monotonic() - started_s
-    clips = [clip for part in parts for row in runner.read(part, SPEECH, Clips) for clip in row.clips]
+    clips = [clip for part in parts for row in runner.read(part, SPEECH, DialogueClips) for clip in row.clips]
     for part in parts:
         for path in (part.get_record_path(SPEECH), part.get_path(SPEECH)):
             Path(runner.store.resolve_path(path)).unlink()

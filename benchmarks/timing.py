@@ -33,7 +33,16 @@ from data_schemas.config import (
     SplitConfig,
     SurroundingsConfig,
 )
-from data_schemas.records import AudioDialogue, Clip, Clips, Dialogue, DialogueWords, Item, Turn, Utterance
+from data_schemas.records import (
+    AudioDialogue,
+    Dialogue,
+    DialogueClips,
+    DialogueWords,
+    Item,
+    Turn,
+    Utterance,
+    UtteranceClip,
+)
 from data_schemas.units import SAMPLE_RATE_HZ, seconds_to_samples
 from pipelines.alignment.stage import AlignmentStage
 from pipelines.audio import Sound, decode_flac
@@ -104,7 +113,7 @@ def build_stages(truth: str) -> tuple[SpeechStage, AlignmentStage]:
 
 def speak(
     speech: SpeechStage, alignment: AlignmentStage, dialogues: Sequence[Dialogue]
-) -> list[tuple[Dialogue, Clips, DialogueWords]]:
+) -> list[tuple[Dialogue, DialogueClips, DialogueWords]]:
     """Returns dialogues with their clips and word times; those that a stage rejects are left out."""
     by_id = {each.dialogue_id: each for each in dialogues}
     clips = {each.dialogue_id: each for each in speech.run([(each,) for each in dialogues]).outputs}
@@ -133,7 +142,7 @@ def count_words(dialogue: Dialogue) -> int:
     return sum(len(split_words(each.spoken_text)) for turn in dialogue.turns for each in turn.utterances)
 
 
-def add_start_errors(row: AudioDialogue, clips: Clips, tally: Tally) -> None:
+def add_start_errors(row: AudioDialogue, clips: DialogueClips, tally: Tally) -> None:
     """Adds the errors of a dialogue's word starts, relative to the synthesiser's, to a tally, without cut words."""
     sound = decode_flac(row.flac)
     by_place = {(clip.turn_index, clip.utterance_index): clip for clip in clips.clips}
@@ -151,7 +160,7 @@ def add_start_errors(row: AudioDialogue, clips: Clips, tally: Tally) -> None:
                 ]
 
 
-def find_true_start_s(channel: Sound, clip: Clip, turn: Turn, utterance: Utterance) -> float:
+def find_true_start_s(channel: Sound, clip: UtteranceClip, turn: Turn, utterance: Utterance) -> float:
     """Returns the second at which a clip starts in its channel, found by cross-correlation around the given start."""
     assert utterance.start_s is not None
     assert utterance.end_s is not None

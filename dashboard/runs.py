@@ -13,7 +13,7 @@ from data_schemas.config.front_end import FrontEndConfig
 from data_schemas.config.serving import ServeConfig
 from data_schemas.config.speech_rows import SpeechRowsConfig
 from data_schemas.errors import KameError
-from data_schemas.rates import Figure
+from data_schemas.rates import PlanFigure
 
 State = Literal[
     "scheduled", "pending", "running", "cancelling", "paused", "completed", "failed", "cancelled", "crashed"
@@ -217,7 +217,7 @@ class RunScheduler(Protocol):
     def sample_settings(self) -> Mapping[str, Any]:
         """Returns the settings of a refresh of the project's sample questions; empty if they are not installed."""
 
-    def plan(self, kind: str, settings: Mapping[str, Any]) -> list[Figure]:
+    def plan(self, kind: str, settings: Mapping[str, Any]) -> list[PlanFigure]:
         """Estimates a run with these settings, without starting it; an empty list for kinds without an estimate.
 
         Raises:

@@ -30,7 +30,7 @@ class ShardEntry(Config):
     sha256: str
 
 
-class Counts(Config):
+class DatasetCounts(Config):
     """Totals over the files of the manifest."""
 
     dialogues: int
@@ -46,7 +46,7 @@ class Manifest(Config):
     fingerprint: str
     oracle_version: str = Field(description="Default version of the oracles, which the card's `oracles` config reads.")
     split: SplitConfig = Field(description="How all sources in this folder were split.")
-    counts: Counts
+    counts: DatasetCounts
     shards: list[ShardEntry]
 
     def select_kind(self, kind: str) -> list[ShardEntry]:
@@ -60,7 +60,7 @@ def list_contents(shards: Iterable[ShardEntry]) -> list[list[str]]:
 
 
 def make_manifest(
-    shards: list[ShardEntry], counts: Counts, oracle_version: str, split: SplitConfig | None = None
+    shards: list[ShardEntry], counts: DatasetCounts, oracle_version: str, split: SplitConfig | None = None
 ) -> Manifest:
     """Makes a manifest with its fingerprint and its files sorted by path."""
     ordered = sorted(shards, key=lambda each: each.path)

@@ -40,7 +40,7 @@ class HubFile:
 
 
 @dataclass(frozen=True, slots=True)
-class Offer:
+class RepositoryContents:
     """The desired content of a repository.
 
     Attributes:
@@ -48,7 +48,7 @@ class Offer:
         manifest: path of the file that lists all others; one of `last`.
         files: files named by their content, which can be uploaded before the manifest lists them.
         last: all other files; they are uploaded in one commit.
-        is_ours: whether a path can belong to such an offer; all other files are never deleted.
+        is_ours: whether a path can belong to such contents; all other files are never deleted.
     """
 
     kind: Kind
@@ -70,7 +70,11 @@ class Published:
 
 
 def publish(
-    repository: str, offer: Offer, *, public: bool = False, on_file: Callable[[int], None] = lambda n: None
+    repository: str,
+    contents: RepositoryContents,
+    *,
+    public: bool = False,
+    on_file: Callable[[int], None] = lambda n: None,
 ) -> Published:
     """Uploads new and changed files to a repository, which is created if necessary, and deletes those no longer listed.
 
@@ -82,7 +86,7 @@ def publish(
 
     Raises:
         ConfigError: if the name is not valid, there is no token, or the repository holds other files and not the
-            offer's manifest.
+            manifest of `contents`.
         BackendError: if the Hub does not answer or refuses, or someone else published at the same time.
         StoreError: if a local file cannot be read, or does not match its checksum in the manifest.
     """
@@ -92,25 +96,27 @@ def publish(
     if not api.token:
         raise ConfigError(f"{TOKEN} is not set.", "Set it to a token with write access to the repository.")
     with translate_hub_errors(repository, _RESUME_HINT):
-        api.create_repo(repository, repo_type=offer.kind, private=not public, exist_ok=True)
-    return _Publication(api, repository, offer, on_file).run()
+        api.create_repo(repository, repo_type=contents.kind, private=not public, exist_ok=True)
+    return _Publication(api, repository, contents, on_file).run()
 
 
 class _Publication:
     """One upload to a repository, whose files are listed when it is made; that raises the errors of `publish`."""
 
-    def __init__(self, api: "HfApi", repository: str, offer: Offer, on_file: Callable[[int], None]) -> None:
+    def __init__(
+        self, api: "HfApi", repository: str, contents: RepositoryContents, on_file: Callable[[int], None]
+    ) -> None:
         from huggingface_hub.hf_api import RepoFile
 
-        self._api, self._repository, self._offer, self._on_file = api, repository, offer, on_file
+        self._api, self._repository, self._contents, self._on_file = api, repository, contents, on_file
         with translate_hub_errors(repository, _RESUME_HINT):
-            self._head = str(api.repo_info(repository, repo_type=offer.kind).sha)
-            tree = api.list_repo_tree(repository, recursive=True, revision=self._head, repo_type=offer.kind)
+            self._head = str(api.repo_info(repository, repo_type=contents.kind).sha)
+            tree = api.list_repo_tree(repository, recursive=True, revision=self._head, repo_type=contents.kind)
             self._there = {each.path: each for each in tree if isinstance(each, RepoFile)}  # no folders
-        foreign = [path for path in self._there if path not in _OF_THE_HUB and not offer.is_ours(path)]
-        if foreign and offer.manifest not in self._there:
+        foreign = [path for path in self._there if path not in _OF_THE_HUB and not contents.is_ours(path)]
+        if foreign and contents.manifest not in self._there:
             raise ConfigError(
-                f"{repository} holds other files, such as {foreign[0]}, and no {offer.manifest}.",
+                f"{repository} holds other files, such as {foreign[0]}, and no {contents.manifest}.",
                 "Choose another repository, or one that does not exist yet.",
             )
 
@@ -121,10 +127,10 @@ class _Publication:
         """
         from huggingface_hub import CommitOperationDelete
 
-        files = [each for each in self._offer.files if not self._is_uploaded(each)]
-        last = [each for each in self._offer.last if not self._is_uploaded(each)]
-        wanted = {each.path for each in (*self._offer.files, *self._offer.last)}
-        gone = [path for path in self._there if path not in wanted and self._offer.is_ours(path)]
+        files = [each for each in self._contents.files if not self._is_uploaded(each)]
+        last = [each for each in self._contents.last if not self._is_uploaded(each)]
+        wanted = {each.path for each in (*self._contents.files, *self._contents.last)}
+        gone = [path for path in self._there if path not in wanted and self._contents.is_ours(path)]
         n_there = len(wanted) - len(files) - len(last)
         self._on_file(n_there)
         for first in range(0, len(files), FILES_A_COMMIT):
@@ -133,14 +139,14 @@ class _Publication:
             self._on_file(len(some))
         if files or last or gone:
             removals = [CommitOperationDelete(path) for path in gone]
-            message = f"Publish by kame; {self._offer.manifest} tells what is here"
+            message = f"Publish by kame; {self._contents.manifest} tells what is here"
             self._commit([*map(self._make_addition, last), *removals], message)
             self._on_file(len(last))
         return Published(self._make_url(), len(files) + len(last), n_there, len(gone), self._head)
 
     def _make_url(self) -> str:
         """Returns the web address of the repository."""
-        folder = "datasets/" if self._offer.kind == "dataset" else ""
+        folder = "datasets/" if self._contents.kind == "dataset" else ""
         return f"{self._api.endpoint}/{folder}{self._repository}"
 
     def _is_uploaded(self, file: HubFile) -> bool:
@@ -183,7 +189,7 @@ class _Publication:
                     self._repository,
                     operations,
                     commit_message=message,
-                    repo_type=self._offer.kind,
+                    repo_type=self._contents.kind,
                     parent_commit=self._head,
                 )
         except BackendError as error:

@@ -26,7 +26,7 @@ CPU: Final = "cpu"
 Row = TypeVar("Row")
 
 
-class Origin(Config):
+class RatesOrigin(Config):
     """Where and when rates were measured."""
 
     day: str = Field(description="Date, YYYY-MM-DD.")
@@ -51,7 +51,7 @@ class DialogueShape(Config):
     requests: float = Field(ge=0, description="Oracle requests per dialogue.")
 
 
-class Cost(Config):
+class StepCost(Config):
     """Processor time of one step per unit of work."""
 
     step: str = Field(description="Step of a run, such as script, tts or train.")
@@ -109,7 +109,7 @@ class Mfu(Config):
     share: float = Field(gt=0, le=1, description="Share of the peak in the data sheet for the precision of the run.")
 
 
-class Sizes(Config):
+class EngineSizes(Config):
     """Disk space per second of dialogue, and memory."""
 
     engines: str = Field(description="Text-to-speech engine, aligner and recogniser, joined by +.")
@@ -127,13 +127,13 @@ class Sizes(Config):
 class Rates(Config):
     """All rates measured on one machine."""
 
-    origin: Origin = Field(description="Where and when the rates were measured.")
+    origin: RatesOrigin = Field(description="Where and when the rates were measured.")
     shapes: list[DialogueShape] = Field(default_factory=list, description="Average dialogues of each source.")
-    costs: list[Cost] = Field(default_factory=list, description="Processor time by step.")
+    costs: list[StepCost] = Field(default_factory=list, description="Processor time by step.")
     chat: list[ChatRate] = Field(default_factory=list, description="Calls and tokens per oracle by chat model.")
     prompts: list[PromptSize] = Field(default_factory=list, description="Input tokens by prompt set.")
     steps: list[StepTimes] = Field(default_factory=list, description="Step times of a server.")
-    sizes: list[Sizes] = Field(default_factory=list, description="Disk space and memory.")
+    sizes: list[EngineSizes] = Field(default_factory=list, description="Disk space and memory.")
     training_bytes: float | None = Field(
         default=None, gt=0, description="Memory of a training process besides weights and activations, in bytes."
     )
@@ -141,7 +141,7 @@ class Rates(Config):
 
 
 @dataclass(frozen=True, slots=True)
-class Figure:
+class PlanFigure:
     """One figure of a plan.
 
     Attributes:
@@ -184,7 +184,9 @@ class RateBook:
         texts = REFERENCE.read_text(encoding="utf-8").split("\n---\n")
         return cls([*own, *(_parse_rates(text, str(REFERENCE)) for text in texts)])
 
-    def find(self, rows_of: Callable[[Rates], Sequence[Row]], fits: Callable[[Row], bool]) -> tuple[Row, Origin] | None:
+    def find(
+        self, rows_of: Callable[[Rates], Sequence[Row]], fits: Callable[[Row], bool]
+    ) -> tuple[Row, RatesOrigin] | None:
         """Returns the first entry that `fits` accepts, with its origin; None if there is none.
 
         `rows_of` returns the entries of one `Rates` that are searched, such as its costs.
@@ -195,11 +197,11 @@ class RateBook:
                     return row, rates.origin
         return None
 
-    def find_shape(self, source: str) -> tuple[DialogueShape, Origin] | None:
+    def find_shape(self, source: str) -> tuple[DialogueShape, RatesOrigin] | None:
         """Returns the average dialogue of a source, with the origin of that figure, or None."""
         return self.find(lambda rates: rates.shapes, lambda row: row.source == source)
 
-    def find_cost(self, step: str, engine: str = "", device: str = CPU) -> tuple[Cost, Origin] | None:
+    def find_cost(self, step: str, engine: str = "", device: str = CPU) -> tuple[StepCost, RatesOrigin] | None:
         """Returns the cost of a step with an engine on a device, with its origin, or None.
 
         `device` is `CPU`, or a GPU's name, which must contain the device of the cost (`is_device`).
@@ -264,13 +266,13 @@ def describe_measurement(device: str) -> str:
 
 def estimate_step_time(
     book: RateBook, section: str, title: str, step: str, engine: str, device: str, amount: float, *, key: str = ""
-) -> Figure:
+) -> PlanFigure:
     """Returns the figure of the processor or GPU time, in seconds, of a step for an amount of work.
 
     Its value is unknown if the book has no rate for the step, engine and device.
 
     Args:
-        amount: in the unit of the rate (`Cost.per`).
+        amount: in the unit of the rate (`StepCost.per`).
         key: key of the figure; empty: it is made from step and device.
     """
     key = key or (f"processor.{step}" if device == CPU else f"gpu.{device}.{step}")
@@ -281,18 +283,20 @@ def estimate_step_time(
         )
     cost, origin = found
     formula = f"{amount:,.0f} {cost.per} × {cost.seconds:.4g} s"
-    return Figure(key, section, title, amount * cost.seconds, "s", formula, str(origin))
+    return PlanFigure(key, section, title, amount * cost.seconds, "s", formula, str(origin))
 
 
-def make_unknown(key: str, section: str, title: str, unit: str, why: str) -> Figure:
+def make_unknown(key: str, section: str, title: str, unit: str, why: str) -> PlanFigure:
     """Returns a figure whose value is None; `why` is written into its basis."""
-    return Figure(key, section, title, None, unit, "", f"unknown: {why}")
+    return PlanFigure(key, section, title, None, unit, "", f"unknown: {why}")
 
 
-def sum_figures(key: str, section: str, title: str, parts: Sequence[Figure], basis: str = "sum of the above") -> Figure:
+def sum_figures(
+    key: str, section: str, title: str, parts: Sequence[PlanFigure], basis: str = "sum of the above"
+) -> PlanFigure:
     """Returns the sum of at least one figure, all in the same unit; it is unknown if one of them is unknown."""
     missing = [each.title for each in parts if each.value is None]
     if missing:
         return make_unknown(key, section, title, parts[0].unit, f"so is {', '.join(missing)}")
     total = sum(each.value for each in parts if each.value is not None)
-    return Figure(key, section, title, total, parts[0].unit, " + ".join(each.title for each in parts), basis)
+    return PlanFigure(key, section, title, total, parts[0].unit, " + ".join(each.title for each in parts), basis)

@@ -34,7 +34,7 @@ TEMPORARY = ".kame-writing"
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class WrittenFile:
     """A complete file: its path in the store, its size and its checksum."""
 
     path: str
@@ -158,7 +158,7 @@ class Store:
                     f"{self.resolve_path(path)} is not a complete Parquet file: {error}.", _REMAKE
                 ) from error
 
-    def describe(self, path: str) -> Written:
+    def describe(self, path: str) -> WrittenFile:
         """Returns the size and checksum of an existing file.
 
         Raises:
@@ -166,9 +166,9 @@ class Store:
         """
         with self.translate_errors(path, "read"), self.fs.open(self.resolve_path(path), "rb") as source:
             sha256 = hashlib.file_digest(source, "sha256").hexdigest()
-        return Written(path, self.get_size(path), sha256)
+        return WrittenFile(path, self.get_size(path), sha256)
 
-    def write_bytes(self, path: str, data: bytes) -> Written:
+    def write_bytes(self, path: str, data: bytes) -> WrittenFile:
         """Writes or replaces a file atomically, creates its folders, and returns its size and checksum.
 
         Raises:
@@ -177,7 +177,7 @@ class Store:
         with self.open_batch() as batch:
             return batch.write_bytes(path, data)
 
-    def write_table(self, path: str, table: pa.Table) -> Written:
+    def write_table(self, path: str, table: pa.Table) -> WrittenFile:
         """Writes a table to a Parquet file, as `write_bytes`; the same table becomes the same bytes.
 
         Raises:
@@ -234,13 +234,13 @@ class Batch:
         self._asides: list[tuple[str, str]] = []  # a file's path, and its temporary file
         self._folders: dict[str, str] = {}  # folders in which names change, each with a path for error messages
 
-    def write_bytes(self, path: str, data: bytes) -> Written:
+    def write_bytes(self, path: str, data: bytes) -> WrittenFile:
         """See `Store.write_bytes`."""
         with self.open_for_writing(path) as sink:
             sink.write(data)
-        return Written(path, len(data), hashlib.sha256(data).hexdigest())
+        return WrittenFile(path, len(data), hashlib.sha256(data).hexdigest())
 
-    def write_table(self, path: str, table: pa.Table) -> Written:
+    def write_table(self, path: str, table: pa.Table) -> WrittenFile:
         """See `Store.write_table`."""
         sink = io.BytesIO()
         pq.write_table(table, sink, compression="zstd")

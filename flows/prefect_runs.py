@@ -50,7 +50,7 @@ from dashboard.runs import (
     State,
 )
 from data_schemas.errors import ConfigError
-from data_schemas.rates import Figure
+from data_schemas.rates import PlanFigure
 from flows.automations import PREFIX, list_automations, train_after_refresh
 from flows.prefect_client import connect
 from flows.run_names import name_run
@@ -262,7 +262,7 @@ class PrefectRuns:
         sources = [each.model_dump(mode="json", exclude_defaults=True) for each in list_sample_sources()]
         return {"sources": sources} if sources else {}
 
-    def plan(self, kind: str, settings: Mapping[str, Any]) -> list[Figure]:
+    def plan(self, kind: str, settings: Mapping[str, Any]) -> list[PlanFigure]:
         """Estimates a run with these settings, without starting it; an empty list for kinds without an estimate.
 
         For a refresh, the rows of its sources are read, to count them.

@@ -17,9 +17,9 @@ from data_schemas.config.serving import LimitsConfig
 from data_schemas.config.training import TrainConfig
 from data_schemas.rates import (
     CPU,
-    Cost,
-    Figure,
+    PlanFigure,
     RateBook,
+    StepCost,
     StepTimes,
     is_device,
     make_unknown,
@@ -132,7 +132,7 @@ def count_copied_bytes(config: TrainConfig, model: FrontEnd) -> float:
 
 def estimate_training(
     stages: Sequence[TrainConfig], text_card: int, layout: CodeLayout, book: RateBook, device: str, n_devices: int = 1
-) -> list[Figure]:
+) -> list[PlanFigure]:
     """Estimates hours and memory of the stages of a training, one after the other.
 
     Args:
@@ -148,7 +148,7 @@ def estimate_training(
         The time of each stage, the sum of these, and the memory of one process in the stage that needs most. A time is
         unknown if the device's speed is not known, or the processes cannot divide a step's micro-batches.
     """
-    hours, least = list[Figure](), list[Figure]()
+    hours, least = list[PlanFigure](), list[PlanFigure]()
     counted = [count_stage(config, text_card, layout) for config in stages]
     for config, (model, counts) in zip(stages, counted, strict=True):
         n_batches = config.optim.accumulation or 1
@@ -181,7 +181,7 @@ def estimate_training(
     ]
 
 
-def _describe_misfit(memory: Figure, device: str) -> str:
+def _describe_misfit(memory: PlanFigure, device: str) -> str:
     """Returns a remark for a title if the memory is more than the device has; empty if it fits or is unknown."""
     known = find_known_gpu(device)
     if known is None or memory.value is None or memory.value <= GPU_BYTES[known]:
@@ -208,7 +208,7 @@ def _may_end_early(config: TrainConfig) -> bool:
     return config.shares.main == "copying" and config.accuracy is not None
 
 
-def _mark_as_upper_bound(time: Figure, config: TrainConfig) -> Figure:
+def _mark_as_upper_bound(time: PlanFigure, config: TrainConfig) -> PlanFigure:
     """Returns a stage's time, called an upper bound in its texts if the stage may end before its last step."""
     if not _may_end_early(config) or time.value is None:
         return time
@@ -226,7 +226,7 @@ def _name_time(config: TrainConfig, device: str) -> tuple[str, str]:
 
 def _estimate_time(
     config: TrainConfig, counts: PassCounts, book: RateBook, device: str, n_devices: int, n_frames: float
-) -> Figure:
+) -> PlanFigure:
     """Estimates the time of one stage: frames times a measured rate, or operations divided by the device's speed.
 
     On a GPU without a measured rate, it is at least the time to launch the operations. It is limited to the stage's
@@ -237,7 +237,7 @@ def _estimate_time(
         cost, origin = found
         told = f"{config.max_steps:,} steps, {n_frames:,.0f} frames × {cost.seconds:.4g} s / {n_devices}"
         return _limit_hours(
-            Figure(key, TRAINING, title, n_frames * cost.seconds / n_devices, "s", told, str(origin)), config
+            PlanFigure(key, TRAINING, title, n_frames * cost.seconds / n_devices, "s", told, str(origin)), config
         )
     peak, mfu, basis = _get_speed(book, device, config)
     if peak is None:
@@ -248,14 +248,14 @@ def _estimate_time(
     if n_frames * flops / (n_devices * peak * mfu) < n_batches * launches_s:
         told = f"{n_batches:,.0f} micro-batches × {launches_s * 1e3:,.3g} ms to launch the operations"
         basis = f"{LAUNCH_S * 1e6:.0f} µs per launch are assumed; the launches take longer than the computation"
-        return _limit_hours(Figure(key, TRAINING, title, n_batches * launches_s, "s", told, basis), config)
+        return _limit_hours(PlanFigure(key, TRAINING, title, n_batches * launches_s, "s", told, basis), config)
     told = f"{n_frames:,.0f} frames × {flops / 1e9:,.3g} GFLOP / ({n_devices} × {peak / 1e12:,.4g} TFLOP/s × {mfu:.0%})"
     return _limit_hours(
-        Figure(key, TRAINING, title, n_frames * flops / (n_devices * peak * mfu), "s", told, basis), config
+        PlanFigure(key, TRAINING, title, n_frames * flops / (n_devices * peak * mfu), "s", told, basis), config
     )
 
 
-def _limit_hours(figure: Figure, config: TrainConfig) -> Figure:
+def _limit_hours(figure: PlanFigure, config: TrainConfig) -> PlanFigure:
     """Returns the time of a stage, limited to the stage's `max_hours` if it has any."""
     if config.max_hours is None or figure.value is None or figure.value <= config.max_hours * 3600:
         return figure
@@ -300,7 +300,7 @@ def get_peak_flops(part: str, config: TrainConfig) -> float:
     return (PEAK_FLOPS if config.hardware.precision == "bf16-mixed" else PEAK_FLOPS_FP32)[part]
 
 
-def _is_flop_cost(row: Cost, device: str) -> bool:
+def _is_flop_cost(row: StepCost, device: str) -> bool:
     """Returns whether a cost is the measured time of one floating-point operation on a device.
 
     The cost's device may be a part of the device's name.
@@ -310,7 +310,7 @@ def _is_flop_cost(row: Cost, device: str) -> bool:
 
 def estimate_memory(
     config: TrainConfig, model: FrontEnd, counts: PassCounts, book: RateBook, device: str, n_devices: int
-) -> Figure:
+) -> PlanFigure:
     """Estimates the memory of one process: its share of the weights, all activations of its micro-batch, and copies.
 
     Copies are those of `count_copied_bytes`, or with several shards two gathered layers and all weights outside the
@@ -340,13 +340,15 @@ def estimate_memory(
     told = f"weights {weights:,.0f} / {n_shards} + activations {activations:,.0f} + {what} {beside:,.0f}"
     value = weights / n_shards + activations + beside + base
     if origin is not None:
-        return Figure(
+        return PlanFigure(
             "", TRAINING, "", value, "bytes", f"{told} + process {base:,.0f}", f"calculated; process: {origin}"
         )
-    return Figure("", TRAINING, "", value, "bytes", told, "calculated; memory of the device's driver is not included")
+    return PlanFigure(
+        "", TRAINING, "", value, "bytes", told, "calculated; memory of the device's driver is not included"
+    )
 
 
-def estimate_callers(preset: str, book: RateBook, device: str) -> Figure:
+def estimate_callers(preset: str, book: RateBook, device: str) -> PlanFigure:
     """Estimates the number of concurrent callers in real time on one device; unknown if no step was measured there.
 
     Callers are in time if a step takes at most the share `LimitsConfig.budget_share` of a frame. Above the largest
@@ -381,4 +383,4 @@ def estimate_callers(preset: str, book: RateBook, device: str) -> Figure:
     )
     if (late_from := found[0].late_from) is not None and most >= late_from:
         most, told = late_from - 1, f"{told}; with {late_from} callers, frames were late"
-    return Figure(key, SERVING, title, float(most), "callers", told, str(found[1]))
+    return PlanFigure(key, SERVING, title, float(most), "callers", told, str(found[1]))

@@ -13,7 +13,7 @@ from typing import Final
 
 from spoken.formulas.brackets import read_brackets
 from spoken.formulas.signs import read_letter_x, read_sign
-from spoken.formulas.tokens import Line, Token
+from spoken.formulas.tokens import Token, TokenSequence
 from spoken.lexicon import Lexicon, load_lexicon
 from spoken.rules.rule import NestedFormula, Saying, record_fired_rule
 from spoken.rules.table import RULES
@@ -162,7 +162,7 @@ def _read_words(text: str, entries: Mapping[str, str], depth: int = 0) -> list[W
     Raises:
         Unspeakable: a part of the text has no certain reading.
     """
-    line = Line(_make_tokens(text, entries, depth), is_formula=depth > 0)
+    line = TokenSequence(_make_tokens(text, entries, depth), is_formula=depth > 0)
     brackets = read_brackets(line)
     words: list[Word] = []
     for at, token in enumerate(line.tokens):

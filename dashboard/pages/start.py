@@ -16,7 +16,7 @@ from dashboard.runs import KINDS, PLANNED_KINDS, RefusedRunError, Run, RunKind
 from dashboard.site import Site
 from data_schemas.config import RefreshConfig
 from data_schemas.profiles import PROFILES
-from data_schemas.rates import Figure
+from data_schemas.rates import PlanFigure
 
 MAX_CHOICES: Final = 500
 MAX_TRAININGS: Final = 20
@@ -155,7 +155,7 @@ def _get_kind(name: str) -> RunKind:
     return KINDS[name]
 
 
-def _format_estimate(figure: Figure) -> dict[str, str]:
+def _format_estimate(figure: PlanFigure) -> dict[str, str]:
     """Formats a figure of an estimate for the page."""
     return {
         "section": figure.section,
@@ -166,7 +166,7 @@ def _format_estimate(figure: Figure) -> dict[str, str]:
     }
 
 
-def _format_value(figure: Figure) -> str:
+def _format_value(figure: PlanFigure) -> str:
     """Formats the value of an estimate's figure with its unit."""
     if figure.value is None:
         return "unknown"

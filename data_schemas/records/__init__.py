@@ -24,12 +24,12 @@ from data_schemas.records.recording import HeardTurn, RecordedSession, RecordedV
 from data_schemas.records.speech import (
     Audio,
     AudioDialogue,
-    Clip,
-    Clips,
+    DialogueClips,
     DialogueWords,
     Quality,
     SpokenSentence,
     Surroundings,
+    UtteranceClip,
     UtteranceWords,
 )
 
@@ -38,9 +38,8 @@ __all__ = [
     "USERS_BY",
     "Audio",
     "AudioDialogue",
-    "Clip",
-    "Clips",
     "Dialogue",
+    "DialogueClips",
     "DialogueWords",
     "HeardTurn",
     "Hearing",
@@ -59,6 +58,7 @@ __all__ = [
     "Surroundings",
     "Turn",
     "Utterance",
+    "UtteranceClip",
     "UtteranceWords",
     "WordTiming",
     "WrittenSpan",

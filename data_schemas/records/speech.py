@@ -6,7 +6,7 @@ from data_schemas.records.dialogue import Dialogue, Hearing, WordTiming
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Clip:
+class UtteranceClip:
     """The clean speech of one utterance, mono FLAC at 24 kHz, before mixing.
 
     `words` are the times given by the text-to-speech engine, if it gives them for every word; else empty.
@@ -23,7 +23,7 @@ class Clip:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Clips:
+class DialogueClips:
     """All clean speech of a dialogue, with its text-to-speech engine and the recogniser that checked it (or null)."""
 
     dialogue_id: str
@@ -31,7 +31,7 @@ class Clips:
     tts_digest: str
     asr: str | None
     asr_digest: str | None
-    clips: tuple[Clip, ...]
+    clips: tuple[UtteranceClip, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

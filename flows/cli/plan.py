@@ -26,7 +26,7 @@ from flows.cli.terminal import AsJson, print_json, report_errors
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from data_schemas.rates import Figure
+    from data_schemas.rates import PlanFigure
 
 UNKNOWN = "unknown"
 
@@ -241,7 +241,7 @@ def bench(
         typer.echo(f"{path}: measured in {taken_s:.0f} s on {rates.origin.machine}. Next, run: kame plan")
 
 
-def print_figures(figures: "Sequence[Figure]", with_formulas: bool) -> None:
+def print_figures(figures: "Sequence[PlanFigure]", with_formulas: bool) -> None:
     """Prints a table for each section of an estimate, with the source of each figure and, if wanted, its formula."""
     from flows.cli import show
 

@@ -8,7 +8,7 @@ import typer
 from flows.cli.terminal import AsJson, print_json, report_errors
 
 if TYPE_CHECKING:
-    from data_schemas.publishing import Offer
+    from data_schemas.publishing import RepositoryContents
 
 
 def publish(
@@ -43,11 +43,11 @@ def publish(
         from flows.cli.progress import show_count
 
         _disable_bars_of_hub()
-        offer = _collect_offer(folder, repository, dict(map(_parse_licence, licence)))
-        with show_count("publishing", len(offer.files) + len(offer.last), quiet=as_json) as advance:
-            done = send(repository, offer, public=public, on_file=advance)
+        contents = _collect_contents(folder, repository, dict(map(_parse_licence, licence)))
+        with show_count("publishing", len(contents.files) + len(contents.last), quiet=as_json) as advance:
+            done = send(repository, contents, public=public, on_file=advance)
         if as_json:
-            print_json({"kind": offer.kind, **asdict(done)})
+            print_json({"kind": contents.kind, **asdict(done)})
             return
         typer.echo(f"{done.url}: {done.n_sent} files uploaded, {done.n_there} unchanged, {done.n_removed} removed.")
 
@@ -61,7 +61,7 @@ def _disable_bars_of_hub() -> None:
     disable_progress_bars()
 
 
-def _collect_offer(folder: str, repository: str, told: dict[str, str]) -> "Offer":
+def _collect_contents(folder: str, repository: str, told: dict[str, str]) -> "RepositoryContents":
     """Returns the files of a dataset or checkpoint that are to be published.
 
     Args:
@@ -79,13 +79,13 @@ def _collect_offer(folder: str, repository: str, told: dict[str, str]) -> "Offer
 
         folder = find_local_copy(folder)
     if (Path(folder) / MANIFEST).is_file():
-        from pipelines.export.hub import offer_dataset
+        from pipelines.export.hub import collect_dataset_files
 
-        return offer_dataset(folder, repository, told)
+        return collect_dataset_files(folder, repository, told)
     if (Path(folder) / "kame.json").is_file():
-        from kame_model.checkpoint.publish import offer_checkpoint
+        from kame_model.checkpoint.publish import collect_checkpoint_files
 
-        return offer_checkpoint(folder, repository, told)
+        return collect_checkpoint_files(folder, repository, told)
     raise ConfigError(
         f"{folder} is neither a dataset nor a checkpoint.",
         "Give a folder that `kame refresh` or `kame checkpoint export` wrote.",

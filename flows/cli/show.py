@@ -11,7 +11,7 @@ from rich.text import Text
 from data_schemas.records import AudioDialogue, Dialogue, OracleEvent, OracleRow
 from data_schemas.units import find_event_frame
 from pipelines.figures import Figures, list_tables
-from pipelines.quality.check import Fault
+from pipelines.quality.check import DatasetFault
 
 SPEAKER = {"A": "assistant", "B": "user"}
 
@@ -102,7 +102,7 @@ def render_ladder(oracle: OracleRow) -> RenderableType:
     return make_table("Oracle ladder", ("time, s", "words heard", "level", "status", "oracle"), rows)
 
 
-def render_faults(found: Sequence[Fault]) -> RenderableType:
+def render_faults(found: Sequence[DatasetFault]) -> RenderableType:
     """Makes a table of the faults that `kame check` found."""
     return make_table("Faults", ("where", "rule", "found"), [(fault.where, fault.rule, fault.found) for fault in found])
 

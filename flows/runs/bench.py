@@ -24,8 +24,8 @@ from backends.chat.budget import ChatUsage, set_run_id
 from backends.engine import Samples
 from data_schemas.config import RefreshConfig, SourceConfig
 from data_schemas.errors import BackendError, SourceError
-from data_schemas.rates import CPU, ChatRate, Cost, DialogueShape, Origin, PromptSize, Rates, Sizes
-from data_schemas.records import AudioDialogue, Clips, Dialogue, Item, OracleRow
+from data_schemas.rates import CPU, ChatRate, DialogueShape, EngineSizes, PromptSize, Rates, RatesOrigin, StepCost
+from data_schemas.records import AudioDialogue, Dialogue, DialogueClips, Item, OracleRow
 from data_schemas.store import Store
 from data_schemas.units import SAMPLE_RATE_HZ, samples_to_seconds
 from flows.runs.plan import name_device
@@ -77,19 +77,19 @@ class Bench:
     config: RefreshConfig
     n_dialogues: int
     meter: UsageMeter
-    costs: list[Cost] = field(default_factory=list)
+    costs: list[StepCost] = field(default_factory=list)
     shapes: list[DialogueShape] = field(default_factory=list)
     chat: list[ChatRate] = field(default_factory=list)
     dialogues: list[AudioDialogue] = field(default_factory=list)
     oracles: list[OracleRow] = field(default_factory=list)
-    sizes: list[Sizes] = field(default_factory=list)
+    sizes: list[EngineSizes] = field(default_factory=list)
     main_bytes: int = 0
     chat_bytes: int = 0
 
     def add_cost(self, step: str, engine: str, per: str, processor_s: float, amount: float) -> None:
         """Adds the cost of a step: `processor_s` divided by `amount`, in units of `per`; nothing if `amount` is 0."""
         if amount > 0:
-            self.costs.append(Cost(step=step, engine=engine, per=per, seconds=max(0.0, processor_s) / amount))
+            self.costs.append(StepCost(step=step, engine=engine, per=per, seconds=max(0.0, processor_s) / amount))
 
 
 def run_bench(
@@ -118,7 +118,7 @@ def run_bench(
     others = [each for each in devices if each != CPU and checkpoint is not None]
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as alone:
         list(alone.map(name_device, others))  # an error now, and not after minutes; torch is not loaded here
-    origin = Origin(day=f"{datetime.now(UTC):%Y-%m-%d}", machine=describe_machine())
+    origin = RatesOrigin(day=f"{datetime.now(UTC):%Y-%m-%d}", machine=describe_machine())
     with UsageMeter() as meter:
         bench = measure_dataset(config, n_dialogues, meter, tell)
     more = []
@@ -309,12 +309,12 @@ def _add_stage_cost(bench: Bench, name: str, made: dict[str, list[Any]], process
         bench.add_cost(name, "", "duration_s", processor_s, sum(each.duration_s for each in made[MIXING]))
 
 
-def _sum_speech_s(clips: Clips) -> float:
+def _sum_speech_s(clips: DialogueClips) -> float:
     """Returns the total duration of the clips of a dialogue in seconds."""
     return sum(samples_to_seconds(clip.n_samples) for clip in clips.clips)
 
 
-def _measure_recogniser(bench: Bench, speech: Sequence[Clips]) -> float:
+def _measure_recogniser(bench: Bench, speech: Sequence[DialogueClips]) -> float:
     """Measures the processor seconds of transcribing all clips as often as the quality gate did; 0 if it did not."""
     recogniser = build_recogniser(bench.config.gate)
     if recogniser is None:
@@ -332,7 +332,7 @@ def _measure_recogniser(bench: Bench, speech: Sequence[Clips]) -> float:
     return read_usage().processor_s - before_s
 
 
-def _complete_shapes(bench: Bench, scripted: dict[str, list[Dialogue]], speech: Sequence[Clips]) -> None:
+def _complete_shapes(bench: Bench, scripted: dict[str, list[Dialogue]], speech: Sequence[DialogueClips]) -> None:
     """Fills in the figures of the shapes that need synthesised dialogues: rejects, oracle requests and seconds.
 
     Seconds are measured per word and scaled to the mean number of words of all scripts.
@@ -381,20 +381,20 @@ def _measure_prompt_sizes(bench: Bench) -> list[PromptSize]:
     return [PromptSize(prompt=name, tokens_in=mean * right) for name, mean in means.items()]
 
 
-def _measure_sizes(bench: Bench, speech: Sequence[Clips], folder: Path, worker_bytes: int) -> None:
+def _measure_sizes(bench: Bench, speech: Sequence[DialogueClips], folder: Path, worker_bytes: int) -> None:
     """Adds sizes of clips and Parquet rows, with those of memory, and the cost of publishing to a shard."""
     from data_schemas.arrow import to_table
 
     store, duration_s = Store(str(folder / "parts")), sum(each.duration_s for each in bench.dialogues)
     with store.open_batch() as batch:
-        clips = batch.write_table("clips.parquet", to_table(list(speech), Clips)).n_bytes
+        clips = batch.write_table("clips.parquet", to_table(list(speech), DialogueClips)).n_bytes
         rows = batch.write_table("rows.parquet", to_table(list(bench.dialogues), AudioDialogue)).n_bytes
     before_s = read_usage().processor_s
     for _ in range(N_PUBLISHED):
         store.write_table("shard.parquet", store.read_table("rows.parquet"))
     bench.add_cost("publish", "", "duration_s", read_usage().processor_s - before_s, N_PUBLISHED * duration_s)
     bench.sizes.append(
-        Sizes(
+        EngineSizes(
             engines=describe_engines(bench.config),
             parts_bytes_per_s=(clips + rows) / duration_s,
             shards_bytes_per_s=rows / duration_s,

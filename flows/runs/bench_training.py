@@ -23,7 +23,7 @@ from backends.registry import make_device_option
 from data_schemas.config.model import SamplingConfig
 from data_schemas.config.training import TrainConfig
 from data_schemas.presets import PRESETS
-from data_schemas.rates import CPU, Cost, Mfu, Origin, Rates, StepTimes
+from data_schemas.rates import CPU, Mfu, Rates, RatesOrigin, StepCost, StepTimes
 from data_schemas.records import AudioDialogue, OracleRow
 from data_schemas.store import Store
 from flows.runs.plan import name_device
@@ -100,7 +100,11 @@ class Clock(Silent):
 
 
 def measure_training(
-    checkpoint: str, dialogues: Sequence[AudioDialogue], oracles: Sequence[OracleRow], origin: Origin, device: str = CPU
+    checkpoint: str,
+    dialogues: Sequence[AudioDialogue],
+    oracles: Sequence[OracleRow],
+    origin: RatesOrigin,
+    device: str = CPU,
 ) -> Rates:
     """Measures the codec, training and serving with the vocabulary and codec of a trained checkpoint, in new processes.
 
@@ -127,7 +131,7 @@ def _measure_serving(
     source: str,
     dialogues: Sequence[AudioDialogue],
     oracles: Sequence[OracleRow],
-    origin: Origin,
+    origin: RatesOrigin,
     device: str,
     folder: Path,
 ) -> Rates:
@@ -149,7 +153,7 @@ def _write_rows(
     oracles: Sequence[OracleRow],
     n_frames: int,
     place: Place,
-) -> Cost:
+) -> StepCost:
     """Writes token rows of the dialogues, all of split train, and returns the cost of encoding them by the codec.
 
     The dialogues are repeated until they have at least `n_frames` frames.
@@ -180,17 +184,17 @@ def _write_rows(
     store.write_bytes(TOKENIZER, tokenizer.path.read_bytes())
     store.write_bytes(MANIFEST, manifest.model_dump_json().encode())
     duration_s = sum(each.duration_s for each in dialogues)
-    return Cost(step="codec", engine=codec.name, device=where.name, per="duration_s", seconds=taken_s / duration_s)
+    return StepCost(step="codec", engine=codec.name, device=where.name, per="duration_s", seconds=taken_s / duration_s)
 
 
-def _measure_steps(folder: Path, preset: str, device: str, origin: Origin) -> Rates:
+def _measure_steps(folder: Path, preset: str, device: str, origin: RatesOrigin) -> Rates:
     """Trains a few steps of each stage in `folder`, and returns their rates.
 
     A stage on speech rows is not trained: it gets the figures of dialogues. The peak memory of this process counts as
     that of training.
     """
     place = Place.find(device)
-    costs, mfu, rest_bytes = list[Cost](), list[Mfu](), None
+    costs, mfu, rest_bytes = list[StepCost](), list[Mfu](), None
     for plan in PRESETS[preset].plan:
         if plan.main == "speech":
             continue  # needs speech rows; its steps are those of dialogues, which have as much sound
@@ -204,17 +208,19 @@ def _measure_steps(folder: Path, preset: str, device: str, origin: Origin) -> Ra
             by = read_manifest(Store(str(folder / "rows"))).made_with
             shape, counts = count_stage(config, by.text_card, by.layout)
             speed = make_speed(config, place.name, counts.flops / frame_s)
-            costs += [speed] if isinstance(speed, Cost) else []
+            costs += [speed] if isinstance(speed, StepCost) else []
             mfu += [speed] if isinstance(speed, Mfu) else []
             if place.name == CPU:
                 counted = count_weight_bytes(config, shape) + count_activation_bytes(config, shape, counts)
                 peak_bytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
                 rest_bytes = max(1.0, peak_bytes - counted)
-        costs += [Cost(step="train", engine=each, device=place.name, per="frame", seconds=frame_s) for each in names]
+        costs += [
+            StepCost(step="train", engine=each, device=place.name, per="frame", seconds=frame_s) for each in names
+        ]
     return Rates(origin=origin, costs=costs, mfu=mfu, training_bytes=rest_bytes)
 
 
-def make_speed(config: TrainConfig, device: str, flops_per_s: float) -> Cost | Mfu:
+def make_speed(config: TrainConfig, device: str, flops_per_s: float) -> StepCost | Mfu:
     """Makes the rate of a training's speed: on a GPU with a data sheet its model FLOPs utilisation (MFU), otherwise the
     cost of a floating-point operation.
 
@@ -224,7 +230,7 @@ def make_speed(config: TrainConfig, device: str, flops_per_s: float) -> Cost | M
     """
     known = find_known_gpu(device)
     if known is None:
-        return Cost(step="flop", device=device, per="operation", seconds=1 / flops_per_s)
+        return StepCost(step="flop", device=device, per="operation", seconds=1 / flops_per_s)
     return Mfu(device=known, model=name_model(config), share=flops_per_s / get_peak_flops(known, config))
 
 

@@ -20,7 +20,7 @@ from data_schemas.config.front_end import FrontEndConfig
 from data_schemas.config.training import TrainConfig
 from data_schemas.errors import ConfigError, DatasetError, StoreError
 from data_schemas.presets import PRESETS, Preset
-from data_schemas.rates import CPU, Figure, RateBook, Rates, estimate_step_time, format_rates, is_device
+from data_schemas.rates import CPU, PlanFigure, RateBook, Rates, estimate_step_time, format_rates, is_device
 from data_schemas.reader import open_store
 from flows.settings import build_train_config
 from pipelines.run.estimate import PAPER, count_dialogues, estimate_dataset
@@ -92,7 +92,7 @@ def count_items(config: RefreshConfig) -> dict[str, int]:
 
 def plan_dataset(
     config: RefreshConfig, book: RateBook, n_dialogues: Mapping[str, float], devices: Sequence[str] = ()
-) -> list[Figure]:
+) -> list[PlanFigure]:
     """Estimates a refresh, and the encoding of its audio by the presets' codecs and by all that were measured.
 
     Args:
@@ -118,7 +118,7 @@ def _get_codec(preset: Preset) -> str:
     return preset.begins_with.get("codec", _CODEC_OF_NANO)
 
 
-def plan_parts(config: RefreshConfig, parts: Sequence[Part], book: RateBook) -> list[Figure]:
+def plan_parts(config: RefreshConfig, parts: Sequence[Part], book: RateBook) -> list[PlanFigure]:
     """Estimates a refresh that makes only these parts; an empty list if there are none."""
     n_items: dict[str, int] = {}
     for part in parts:
@@ -135,7 +135,7 @@ def plan_training(
     n_devices: int = 1,
     stage: str | None = None,
     typed: Mapping[str, Any] | None = None,
-) -> list[Figure]:
+) -> list[PlanFigure]:
     """Estimates hours and memory of training a preset, and the sessions that it can serve, on one kind of device.
 
     Args:
@@ -155,7 +155,7 @@ def plan_training(
 
 def _plan_stages(
     configs: Sequence[TrainConfig], codec: str, book: RateBook, device: str, n_devices: int
-) -> list[Figure]:
+) -> list[PlanFigure]:
     """Estimates the training of these stages, and the sessions that the result can serve."""
     from kame_model.estimate import estimate_callers, estimate_training, get_assumed_codes
 
@@ -163,7 +163,7 @@ def _plan_stages(
     return [*figures, estimate_callers(configs[0].model.preset, book, device)]
 
 
-def plan_settings(config: BaseModel) -> list[Figure]:
+def plan_settings(config: BaseModel) -> list[PlanFigure]:
     """Estimates the run that a form of the dashboard would start; an empty list for kinds without an estimate.
 
     For a refresh, the rows of its sources are read, to count them.
@@ -215,7 +215,7 @@ def name_device(wanted: str) -> str:
     return torch.cuda.get_device_name(device) if device.type == "cuda" else CPU
 
 
-def compare_with_actual(figures: Sequence[Figure], actual: Mapping[str, float | None]) -> dict[str, dict[str, Any]]:
+def compare_with_actual(figures: Sequence[PlanFigure], actual: Mapping[str, float | None]) -> dict[str, dict[str, Any]]:
     """Returns `planned`, `actual`, `unit` and `ratio` of each estimated figure by its key.
 
     Figures that `actual` does not have are left out. `ratio` is planned / actual, and None if either is unknown or the
@@ -253,6 +253,6 @@ def read_comparison(dataset: str) -> tuple[str, dict[str, dict[str, Any]]]:
     )
 
 
-def convert_to_rows(figures: Sequence[Figure]) -> list[dict[str, Any]]:
+def convert_to_rows(figures: Sequence[PlanFigure]) -> list[dict[str, Any]]:
     """Converts figures to dictionaries for JSON."""
     return [asdict(each) for each in figures]

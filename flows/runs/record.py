@@ -17,7 +17,7 @@ from backends.chat.postgres_cache import open_reply_cache
 from data_schemas import ids
 from data_schemas.config import RefreshConfig
 from data_schemas.errors import KameError, StoreError
-from data_schemas.rates import Figure
+from data_schemas.rates import PlanFigure
 from data_schemas.store import Store
 from flows.runs.plan import compare_with_actual
 from flows.runs.usage import UsageMeter, add_processor_s
@@ -48,7 +48,7 @@ class RunRecord:
     seconds: dict[str, float] = field(default_factory=dict)
     processor_s: dict[str, float] = field(default_factory=dict)
     peak_memory_bytes: int = 0
-    planned: list[Figure] = field(default_factory=list)
+    planned: list[PlanFigure] = field(default_factory=list)
     parts: list[Part] = field(default_factory=list)
     n_kept: int = 0
     languages_left: dict[str, dict[str, int]] = field(default_factory=dict)

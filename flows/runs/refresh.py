@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from data_schemas.config import RefreshConfig
 from data_schemas.errors import StoreError
 from data_schemas.manifest import Manifest, ShardEntry
-from data_schemas.rates import Figure
+from data_schemas.rates import PlanFigure
 from data_schemas.store import Store
 from flows.runs.plan import open_rates, plan_parts
 from flows.runs.record import RunRecord, record_run
@@ -22,7 +22,7 @@ from pipelines.recordings import run as recordings
 from pipelines.run.execute import Runner, RunOne, run_chat_stage, run_on_part, start_chat_servers
 from pipelines.run.mirror import mirror_run
 from pipelines.run.parts import Part, PartRecord
-from pipelines.run.plan import Plan, check_request, collect_rejects, lock_dataset, make_plan
+from pipelines.run.plan import RunPlan, check_request, collect_rejects, lock_dataset, make_plan
 from pipelines.run.publish import compact, publish
 from pipelines.run.stages import CHAT_STAGES, MIXING, ORACLE, STAGES, get_chat_model
 from pipelines.run.workers import Workers
@@ -108,7 +108,7 @@ def make_recordings_tasks(config: RefreshConfig, progress: Progress, record: Run
     return (yield from _publish(lambda: recordings.publish_and_forget(config, plan, entries), record))
 
 
-def _plan(make: Callable[[], Plan], record: RunRecord) -> Tasks[Plan]:
+def _plan(make: Callable[[], RunPlan], record: RunRecord) -> Tasks[RunPlan]:
     """Yields the task that makes the plan, and returns the plan; its counts are added to the record."""
     task = Task("plan", "", make)
     with record.time_step("plan"):
@@ -117,7 +117,7 @@ def _plan(make: Callable[[], Plan], record: RunRecord) -> Tasks[Plan]:
     return task.made
 
 
-def _check_disk_space(config: RefreshConfig, planned: Sequence[Figure]) -> None:
+def _check_disk_space(config: RefreshConfig, planned: Sequence[PlanFigure]) -> None:
     """Checks that the disk has the space that is planned for the dialogues to be made, if it is known.
 
     Raises:
@@ -136,7 +136,7 @@ def _check_disk_space(config: RefreshConfig, planned: Sequence[Figure]) -> None:
 
 def _run_stages(
     config: RefreshConfig,
-    plan: Plan,
+    plan: RunPlan,
     stages: Sequence[str],
     run_one: RunOne,
     progress: Progress,
@@ -169,7 +169,7 @@ def _run_stages(
                 yield [Task(stage, shard_id, partial(run, group)) for shard_id, group in groups.items()]
 
 
-def _compact(config: RefreshConfig, plan: Plan, record: RunRecord) -> Tasks[list[ShardEntry]]:
+def _compact(config: RefreshConfig, plan: RunPlan, record: RunRecord) -> Tasks[list[ShardEntry]]:
     """Yields a task for each shard, which is written from its parts, and returns the entries of the manifest."""
     tasks = [Task("compact", group[0].shard_id, partial(compact, config, group)) for group in plan.group_by_shard()]
     with record.time_step("publish"):

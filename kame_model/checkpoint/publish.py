@@ -5,7 +5,7 @@ from pathlib import Path
 
 from data_schemas.errors import ConfigError
 from data_schemas.licences import add_licences_to_card, check_licences
-from data_schemas.publishing import HubFile, Offer
+from data_schemas.publishing import HubFile, RepositoryContents
 from kame_model.checkpoint.card import render_card
 from kame_model.checkpoint.files import CARD, CONFIG, FACTS, TOKENIZER, WEIGHTS
 from kame_model.checkpoint.folder import CODEC, CODEC_KWARGS, CODEC_WEIGHTS
@@ -16,7 +16,7 @@ from kame_model.checkpoint.summary import summarise
 _FILES = (WEIGHTS, CONFIG, TOKENIZER, CODEC_WEIGHTS, CODEC_KWARGS, CARD, FACTS)
 
 
-def offer_checkpoint(folder: str, repository: str, told: Mapping[str, str]) -> Offer:
+def collect_checkpoint_files(folder: str, repository: str, told: Mapping[str, str]) -> RepositoryContents:
     """Returns the files to upload for a checkpoint: those of the export, all in one commit.
 
     Nothing is uploaded, and the folder is not changed. The model card to upload is generated again from the facts:
@@ -45,7 +45,7 @@ def offer_checkpoint(folder: str, repository: str, told: Mapping[str, str]) -> O
     for use in ('load_checkpoint("FOLDER', "kame serve FOLDER", "kame evaluate recall FOLDER"):
         card = card.replace(use, use.replace("FOLDER", repository))
     written = add_licences_to_card(card, licences, "").rstrip() + "\n"
-    return Offer(
+    return RepositoryContents(
         kind="model",
         manifest=FACTS,
         files=[],

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from data_schemas.config.base import Config
 from data_schemas.errors import ConfigError, StoreError
-from data_schemas.store import TEMPORARY, Store, Written
+from data_schemas.store import TEMPORARY, Store, WrittenFile
 from kame_model.encode.manifest import Counts, TokenFile, TokenManifest
 
 LOCK = ".lock"
@@ -30,7 +30,7 @@ class Record(Config):
     counts: Counts
 
 
-def write_record(store: Store, written: Written, n_rows: int, counts: Counts) -> Record:
+def write_record(store: Store, written: WrittenFile, n_rows: int, counts: Counts) -> Record:
     """Writes the record of a file, which marks it as complete, so that later runs reuse it; returns the record."""
     file = TokenFile(path=written.path, n_rows=n_rows, n_bytes=written.n_bytes, sha256=written.sha256)
     record = Record(file=file, counts=counts)

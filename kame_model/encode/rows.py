@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from backends.codec.protocol import Codes
 from data_schemas.errors import StoreError
-from data_schemas.store import Store, Written
+from data_schemas.store import Store, WrittenFile
 from kame_model.frames.inner_monologue import find_words
 from kame_model.frames.oracle_stream import OracleTokens
 
@@ -92,7 +92,7 @@ class TokenRow:
     b: SpeakerTokens
 
 
-def write_packed(store: Store, path: str, columns: Mapping[str, pa.Array]) -> Written:
+def write_packed(store: Store, path: str, columns: Mapping[str, pa.Array]) -> WrittenFile:
     """Writes columns to one Arrow file, completely or not at all; the same columns give the same bytes.
 
     Raises:
@@ -157,7 +157,9 @@ class PackedFile:
         return lengths
 
 
-def write_codes(store: Store, path: str, dialogue_ids: Sequence[str], codes: Sequence[tuple[Codes, Codes]]) -> Written:
+def write_codes(
+    store: Store, path: str, dialogue_ids: Sequence[str], codes: Sequence[tuple[Codes, Codes]]
+) -> WrittenFile:
     """Writes the codes of a shard: those of A and B for each dialogue.
 
     Raises:
@@ -182,7 +184,7 @@ class CodesFile(PackedFile):
         return a.view(np.int16), b.view(np.int16)
 
 
-def write_rows(store: Store, path: str, rows: Sequence[TokenRow], codes_rows: Sequence[int]) -> Written:
+def write_rows(store: Store, path: str, rows: Sequence[TokenRow], codes_rows: Sequence[int]) -> WrittenFile:
     """Writes the rows of a shard without their codes; `codes_rows` has the index of each row in the codes file.
 
     Raises:

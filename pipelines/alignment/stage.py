@@ -7,7 +7,15 @@ from typing import Any, ClassVar
 from backends.aligner.protocol import Aligner, AlignmentRefused, TimesRefused, check_order
 from data_schemas.config import AlignmentConfig
 from data_schemas.fingerprint import dump_relevant_fields
-from data_schemas.records import Clip, Clips, Dialogue, DialogueWords, Reject, UtteranceWords, WordTiming
+from data_schemas.records import (
+    Dialogue,
+    DialogueClips,
+    DialogueWords,
+    Reject,
+    UtteranceClip,
+    UtteranceWords,
+    WordTiming,
+)
 from data_schemas.units import SAMPLE_RATE_HZ, round_s, samples_to_seconds
 from pipelines.audio import decode_flac
 from pipelines.stage import StageResult, make_reject
@@ -20,7 +28,7 @@ class AlignmentStage:
     name: ClassVar[str] = "alignment"
     version: ClassVar[int] = 3
     inputs: ClassVar[tuple[str, ...]] = ("wording", "speech")
-    input_types: ClassVar[tuple[type, ...]] = (Dialogue, Clips)
+    input_types: ClassVar[tuple[type, ...]] = (Dialogue, DialogueClips)
     output_type: ClassVar[type] = DialogueWords
 
     def __init__(self, config: AlignmentConfig, aligner: Aligner) -> None:
@@ -31,7 +39,7 @@ class AlignmentStage:
         """Returns what determines the word timings besides the inputs: the configuration and the aligner's digest."""
         return {"config": dump_relevant_fields(self.config), "aligner": self.aligner.digest}
 
-    def run(self, batch: Sequence[tuple[Dialogue, Clips]]) -> StageResult[DialogueWords]:
+    def run(self, batch: Sequence[tuple[Dialogue, DialogueClips]]) -> StageResult[DialogueWords]:
         """Returns the word timings of each dialogue, by utterance, from the start of each clip.
 
         A dialogue is rejected if words are missing, out of order or outside their clip, or if their mean score is too
@@ -57,7 +65,7 @@ class AlignmentStage:
                 rejects.append(make_reject(dialogue, self.name, "score_low", str(doubt)))
         return StageResult(outputs, rejects)
 
-    def _align(self, dialogue: Dialogue, clip: Clip) -> UtteranceWords:
+    def _align(self, dialogue: Dialogue, clip: UtteranceClip) -> UtteranceWords:
         """Returns the checked timings of the words of one clip, in seconds from its start (`_find_times`).
 
         Raises:
@@ -77,7 +85,7 @@ class AlignmentStage:
             words=tuple(_round_timing(timing) for timing in timings),
         )
 
-    def _find_times(self, clip: Clip, words: list[str]) -> Sequence[WordTiming]:
+    def _find_times(self, clip: UtteranceClip, words: list[str]) -> Sequence[WordTiming]:
         """Returns the speech engine's timings if the aligner prefers them and they fit, else those of the aligner."""
         if self.aligner.prefers_own_times and [each.word for each in clip.words] == words:
             return clip.words

@@ -9,7 +9,7 @@ from data_schemas.flags import read_flagged
 from data_schemas.hub import HUB_DATASETS
 from data_schemas.licences import add_licences_to_card, check_licences, collect_dataset_licences
 from data_schemas.manifest import DATA, MANIFEST
-from data_schemas.publishing import HubFile, Offer
+from data_schemas.publishing import HubFile, RepositoryContents
 from data_schemas.reader import DatasetReader
 from pipelines.run.publish import CARD
 
@@ -30,7 +30,7 @@ datasets.load_dataset("{{0}}")
 """
 
 
-def offer_dataset(folder: str, repository: str, given_licences: Mapping[str, str]) -> Offer:
+def collect_dataset_files(folder: str, repository: str, given_licences: Mapping[str, str]) -> RepositoryContents:
     """Returns the files of a dataset that can be uploaded to the Hub, and its card; nothing is uploaded.
 
     Intermediate files, run records, flags and consents are excluded.
@@ -53,7 +53,7 @@ def offer_dataset(folder: str, repository: str, given_licences: Mapping[str, str
     beside = [HubFile(path, store.read_bytes(path)) for path in store.list_files("prompts") if _OURS.fullmatch(path)]
     reports = [HubFile(path, store.read_bytes(path)) for path in store.list_files("report") if _OURS.fullmatch(path)]
     card = add_licences_to_card(store.read_bytes(CARD).decode(), licences, _USE.format(repository))
-    return Offer(
+    return RepositoryContents(
         kind="dataset",
         manifest=MANIFEST,
         files=[*shards, *beside],

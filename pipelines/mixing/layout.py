@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from data_schemas.config import MixingConfig
-from data_schemas.records import Clip, Dialogue, Placement, Turn, UtteranceWords, WordTiming
+from data_schemas.records import Dialogue, Placement, Turn, UtteranceClip, UtteranceWords, WordTiming
 from data_schemas.units import SAMPLE_RATE_HZ, samples_to_seconds, seconds_to_samples
 from spoken.spoken_text import split_words
 
@@ -62,7 +62,7 @@ class Layout:
 
 def lay_out(
     dialogue: Dialogue,
-    clips: Sequence[Clip],
+    clips: Sequence[UtteranceClip],
     words: Sequence[UtteranceWords],
     config: MixingConfig,
     draw: random.Random,

@@ -13,8 +13,8 @@ from data_schemas.fingerprint import dump_relevant_fields, get_versions
 from data_schemas.records import (
     Audio,
     AudioDialogue,
-    Clips,
     Dialogue,
+    DialogueClips,
     DialogueWords,
     Provenance,
     Reject,
@@ -37,7 +37,7 @@ class MixingStage:
     name: ClassVar[str] = "mixing"
     version: ClassVar[int] = 3
     inputs: ClassVar[tuple[str, ...]] = ("wording", "speech", "alignment")
-    input_types: ClassVar[tuple[type, ...]] = (Dialogue, Clips, DialogueWords)
+    input_types: ClassVar[tuple[type, ...]] = (Dialogue, DialogueClips, DialogueWords)
     output_type: ClassVar[type] = AudioDialogue
 
     def __init__(self, config: MixingConfig, surroundings: SurroundingsConfig, seed: int) -> None:
@@ -54,7 +54,7 @@ class MixingStage:
             "made_with": get_versions("pyroomacoustics", "scipy", "soundfile"),
         }
 
-    def run(self, batch: Sequence[tuple[Dialogue, Clips, DialogueWords]]) -> StageResult[AudioDialogue]:
+    def run(self, batch: Sequence[tuple[Dialogue, DialogueClips, DialogueWords]]) -> StageResult[AudioDialogue]:
         """Returns one row for each dialogue; rejects it if its utterances cannot be placed (`NoPlace`)."""
         outputs: list[AudioDialogue] = []
         rejects: list[Reject] = []
@@ -73,7 +73,7 @@ class MixingStage:
                 outputs.append(self._mix(dialogue, clips, words, layout))
         return StageResult(outputs, rejects)
 
-    def _mix(self, dialogue: Dialogue, clips: Clips, words: DialogueWords, layout: Layout) -> AudioDialogue:
+    def _mix(self, dialogue: Dialogue, clips: DialogueClips, words: DialogueWords, layout: Layout) -> AudioDialogue:
         """Makes the row of a placed dialogue; its quality is measured after the user's surroundings are added."""
         spoken = {(clip.turn_index, clip.utterance_index): clip for clip in clips.clips}
         turns = tuple(place_turn(turn, layout, spoken) for turn in dialogue.turns)
@@ -97,7 +97,7 @@ class MixingStage:
         sound[:, CHANNEL["B"]], surroundings = apply_surroundings(sound[:, CHANNEL["B"]], said, plan)
         return surroundings
 
-    def _make_provenance(self, dialogue: Dialogue, clips: Clips, words: DialogueWords) -> Provenance:
+    def _make_provenance(self, dialogue: Dialogue, clips: DialogueClips, words: DialogueWords) -> Provenance:
         """Completes the dialogue's provenance with its engines, each speaker's voice and the seed."""
 
         def find_voice(speaker: str) -> str | None:
@@ -121,7 +121,7 @@ class MixingStage:
         return random.Random(ids.derive_seed(self.seed, dialogue_id, what))
 
 
-def _mix_channels(clips: Clips, layout: Layout) -> Sound:
+def _mix_channels(clips: DialogueClips, layout: Layout) -> Sound:
     """Mixes the spoken part of each clip into its speaker's channel, with fades and digital silence; [n_samples, 2]."""
     sound = np.zeros((layout.n_samples, len(CHANNEL)), np.float32)
     for clip in clips.clips:

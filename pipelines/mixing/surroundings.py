@@ -13,7 +13,7 @@ from pipelines.audio import PEAK_LIMIT, Sound, measure_rms_dbfs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class SurroundingsPlan:
     """What is applied to a channel. The noise's power falls as frequency to the power of `noise_slope` (1: pink)."""
 
     level_dbfs: float
@@ -24,7 +24,7 @@ class Plan:
     is_telephone: bool
 
 
-def draw_plan(config: SurroundingsConfig, draw: random.Random) -> Plan:
+def draw_plan(config: SurroundingsConfig, draw: random.Random) -> SurroundingsPlan:
     """Draws level, noise, room and telephone band of a channel by the configured shares and ranges.
 
     A change of one share does not change what is drawn for the others.
@@ -36,7 +36,7 @@ def draw_plan(config: SurroundingsConfig, draw: random.Random) -> Plan:
     snr_db = draw.uniform(config.snr_min_db, config.snr_max_db)
     noise_slope, noise_seed = draw.uniform(0, 2), draw.getrandbits(63)
     room = _draw_room(round(draw.uniform(config.rt60_min_s, config.rt60_max_s), 3), draw)
-    return Plan(
+    return SurroundingsPlan(
         level_dbfs=level_dbfs,
         snr_db=snr_db if has_noise else None,
         noise_slope=noise_slope,
@@ -59,7 +59,7 @@ def _draw_room(rt60_s: float, draw: random.Random) -> Room:
     return Room(size_m=size, caller_m=caller, microphone_m=microphone, rt60_s=rt60_s)
 
 
-def apply_surroundings(speech: Sound, spoken: Sequence[slice], plan: Plan) -> tuple[Sound, Surroundings]:
+def apply_surroundings(speech: Sound, spoken: Sequence[slice], plan: SurroundingsPlan) -> tuple[Sound, Surroundings]:
     """Returns a channel as it is heard in the planned surroundings, of the same length, and a description of these.
 
     The levels are below the planned ones if the peak would exceed `PEAK_LIMIT`; the description has the actual ones.

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from data_schemas.records import Clip, Hearing, Quality, Turn, Utterance, WordTiming
+from data_schemas.records import Hearing, Quality, Turn, Utterance, UtteranceClip, WordTiming
 from data_schemas.units import round_s, samples_to_seconds, seconds_to_samples
 from pipelines.audio import Sound, measure_peak_dbfs, measure_rms_dbfs
 from pipelines.mixing.layout import Key, Layout, PlacedUtterance
@@ -14,7 +14,7 @@ CHANNEL = {"A": 0, "B": 1}
 """The assistant is on the left channel and the user on the right one, as in moshi-finetune."""
 
 
-def place_turn(turn: Turn, layout: Layout, clips: Mapping[Key, Clip]) -> Turn:
+def place_turn(turn: Turn, layout: Layout, clips: Mapping[Key, UtteranceClip]) -> Turn:
     """Returns the turn as it is spoken: with times on the dialogue's clock and without what follows a cut.
 
     Its own times are those of its speech, without backchannels; they are None if nothing of it is spoken. A cut changes
@@ -50,7 +50,7 @@ def _add_keyword_delay(turn: Turn, words: Sequence[WordTiming]) -> Turn:
     return replace(turn, keyword_delay_s=round_s(words[index].start_s - words[0].start_s))
 
 
-def _place_utterance(utterance: Utterance, laid: PlacedUtterance, clip: Clip) -> Utterance:
+def _place_utterance(utterance: Utterance, laid: PlacedUtterance, clip: UtteranceClip) -> Utterance:
     """Returns an utterance with its clip's voice and hearing, and times on the dialogue's clock; a cut shortens it."""
     start_s = samples_to_seconds(laid.start)
     n_words = len(laid.words)

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, field
 from itertools import pairwise
 from typing import Any, TypeVar
 
-from pipelines.oracle.nearness import Estimate, estimate_mean, estimate_spearman
+from pipelines.oracle.nearness import IntervalEstimate, estimate_mean, estimate_spearman
 from pipelines.oracle.schedule import TRUTH_LEVEL
 
 Value = TypeVar("Value")
@@ -62,18 +62,18 @@ class LevelFigures:
     n_events: int
     n_failed: int
     length_share: float | None
-    word_f1: Estimate
-    answer_found: Estimate
-    similarity: Estimate
+    word_f1: IntervalEstimate
+    answer_found: IntervalEstimate
+    similarity: IntervalEstimate
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rise:
+class LevelTrend:
     """How one measure of closeness depends on the level: level 0 against chance, and Spearman's correlation."""
 
-    chance: Estimate
-    above_chance: Estimate
-    spearman: Estimate
+    chance: IntervalEstimate
+    above_chance: IntervalEstimate
+    spearman: IntervalEstimate
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,9 +83,9 @@ class SourceFigures:
     n_items: int
     n_failed: int
     levels: dict[int, LevelFigures]
-    word_f1: Rise
-    answer_found: Rise
-    similarity: Rise
+    word_f1: LevelTrend
+    answer_found: LevelTrend
+    similarity: LevelTrend
     rises: bool
 
 
@@ -137,9 +137,9 @@ def measure_source(measured: Sequence[MeasuredEvent], seed: int) -> SourceFigure
         n_items=len({each.item_id for each in measured}),
         n_failed=sum(figures.n_failed for figures in levels.values()),
         levels=levels,
-        word_f1=_measure_rise([(each, each.f1) for each in measured if each.f1], seed),
-        answer_found=_measure_rise([(each, each.found) for each in measured if each.found], seed),
-        similarity=_measure_rise([(each, each.similarity) for each in measured if each.similarity], seed),
+        word_f1=_measure_trend([(each, each.f1) for each in measured if each.f1], seed),
+        answer_found=_measure_trend([(each, each.found) for each in measured if each.found], seed),
+        similarity=_measure_trend([(each, each.similarity) for each in measured if each.similarity], seed),
         rises=all(one is not None and other is not None and one < other for one, other in pairwise(means)),
     )
 
@@ -170,10 +170,10 @@ def _measure_level(own: Sequence[MeasuredEvent], seed: int) -> LevelFigures:
     )
 
 
-def _measure_rise(nears: Sequence[tuple[MeasuredEvent, Closeness]], seed: int) -> Rise:
-    """Estimates how one measure of closeness depends on the level (see `Rise`), from each event with its value."""
+def _measure_trend(nears: Sequence[tuple[MeasuredEvent, Closeness]], seed: int) -> LevelTrend:
+    """Estimates how one measure of closeness depends on the level, from each event with its value."""
     chances = [(each.item_id, near.own, near.chance) for each, near in nears if near.chance is not None]
-    return Rise(
+    return LevelTrend(
         chance=estimate_mean(_group_by_item((item, chance) for item, _, chance in chances), seed),
         above_chance=estimate_mean(_group_by_item((item, own - chance) for item, own, chance in chances), seed),
         spearman=estimate_spearman(

@@ -29,7 +29,7 @@ _MARK = "."
 
 
 @dataclass(frozen=True, slots=True)
-class Estimate:
+class IntervalEstimate:
     """A figure with its 95% interval over items, and the number of items and events behind it.
 
     None if there was nothing to measure; no interval below `FEWEST_ITEMS`.
@@ -42,7 +42,7 @@ class Estimate:
     n_events: int
 
 
-NOTHING = Estimate(None, None, None, 0, 0)
+NOTHING = IntervalEstimate(None, None, None, 0, 0)
 
 
 def compute_word_f1(text: str, truth: str) -> float:
@@ -79,14 +79,14 @@ def _split_words_with_marks(text: str) -> list[str]:
     return words
 
 
-def estimate_mean(by_item: Sequence[Sequence[float]], seed: int) -> Estimate:
+def estimate_mean(by_item: Sequence[Sequence[float]], seed: int) -> IntervalEstimate:
     """Estimates the mean of the items' means; items without values are left out. Returns `NOTHING` if all are."""
     there = [values for values in by_item if len(values)]
     means = np.array([np.mean(values) for values in there])
     return _estimate(there, lambda chosen: float(means[chosen].mean()), seed) if there else NOTHING
 
 
-def estimate_spearman(by_item: Sequence[Sequence[tuple[float, float]]], seed: int) -> Estimate:
+def estimate_spearman(by_item: Sequence[Sequence[tuple[float, float]]], seed: int) -> IntervalEstimate:
     """Estimates Spearman's rank correlation of the two values of all pairs.
 
     Returns `NOTHING` if there are no pairs, or one of the two values is constant.
@@ -111,7 +111,7 @@ def _estimate(
     figure: Callable[[NDArray[np.int64]], float],
     seed: int,
     n_resamples: int = N_RESAMPLES,
-) -> Estimate:
+) -> IntervalEstimate:
     """Returns a figure of all items with its 95 % interval, by a bootstrap over items.
 
     With fewer than `FEWEST_ITEMS` items there is no interval.
@@ -123,10 +123,10 @@ def _estimate(
     draw, n_items, n_events = np.random.default_rng(seed), len(items), sum(len(each) for each in items)
     value = figure(np.arange(n_items))
     if n_items < FEWEST_ITEMS:
-        return Estimate(value, None, None, n_items, n_events)
+        return IntervalEstimate(value, None, None, n_items, n_events)
     resampled = [figure(draw.integers(n_items, size=n_items)) for _ in range(n_resamples)]
     low, high = np.nanpercentile(resampled, INTERVAL_PERCENT)
-    return Estimate(value, float(low), float(high), n_items, n_events)
+    return IntervalEstimate(value, float(low), float(high), n_items, n_events)
 
 
 def _compute_spearman(pairs: Floats) -> float:

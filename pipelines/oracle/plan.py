@@ -41,16 +41,16 @@ class PlannedRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class OraclePlan:
     """A dialogue's events, by turn and in order of time, and the requests for them in the same order."""
 
     events: list[PlannedEvent]
     requests: list[PlannedRequest]
 
 
-def plan_dialogue(turns: Sequence[Turn], config: OracleConfig) -> Plan:
+def plan_dialogue(turns: Sequence[Turn], config: OracleConfig) -> OraclePlan:
     """Returns the oracle events of all turns that are answered (`find_answered_turns`), and the requests for them."""
-    plan = Plan([], [])
+    plan = OraclePlan([], [])
     for turn, answer in find_answered_turns(turns, config.both_directions):
         schedule = make_ticks(list_words(turn), config.interval_s, config.level_bounds, config.max_requests_per_turn)
         requests: dict[int, int] = {}

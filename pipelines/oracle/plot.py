@@ -12,7 +12,7 @@ from data_schemas.errors import ConfigError
 from data_schemas.store import Store
 from pipelines.oracle.ladder import LEVELS, LadderReport, LevelFigures, SourceFigures
 from pipelines.oracle.ladder_section import format_section, list_report_paths
-from pipelines.oracle.nearness import FEWEST_ITEMS, Estimate
+from pipelines.oracle.nearness import FEWEST_ITEMS, IntervalEstimate
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -64,8 +64,8 @@ class _Panel:
 
     title: str
     measure: str
-    of_level: Callable[[LevelFigures], Estimate]
-    chance: Callable[[SourceFigures], Estimate]
+    of_level: Callable[[LevelFigures], IntervalEstimate]
+    chance: Callable[[SourceFigures], IntervalEstimate]
     is_share: bool = True
 
 
@@ -107,7 +107,7 @@ def _draw(axes: "Axes", panel: _Panel, report: LadderReport) -> None:
     axes.grid(alpha=0.3)
 
 
-def _plot_line(axes: "Axes", estimates: list[Estimate], label: str, colour: str, shift: float) -> None:
+def _plot_line(axes: "Axes", estimates: list[IntervalEstimate], label: str, colour: str, shift: float) -> None:
     """Plots the means of one source with their intervals, shifted sideways so that sources do not hide each other."""
     there = [(level + shift, each) for level, each in zip(LEVELS, estimates, strict=True) if each.value is not None]
     if there:

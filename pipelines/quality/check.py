@@ -26,7 +26,7 @@ _RECORDS: dict[str, type] = {DATA: AudioDialogue, ORACLE: OracleRow, REJECTS: Re
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
+class DatasetFault:
     """One broken rule: where (file or dialogue), which rule, and what was found."""
 
     where: str
@@ -66,11 +66,11 @@ class _Seen:
 class CheckResult:
     """All faults of a dataset, and how many oracle rows could not be checked because their prompts are missing."""
 
-    faults: list[Fault]
+    faults: list[DatasetFault]
     n_not_remade: int
 
 
-def check(root: str) -> list[Fault]:
+def check(root: str) -> list[DatasetFault]:
     """Checks the dataset at `root` as `check_dataset` does, and returns its faults alone."""
     return check_dataset(root).faults
 
@@ -87,7 +87,7 @@ def check_dataset(root: str) -> CheckResult:
     store = open_store(root)
     manifest = read_manifest(store)
     seen = _Seen(lru_cache(maxsize=8)(partial(find_prompts, store)))
-    faults: list[Fault] = []
+    faults: list[DatasetFault] = []
     for _, entries in groupby(sorted(manifest.shards, key=_make_sort_key), key=lambda entry: entry.source):
         seen.source = _Source()  # a source's turns are needed only for its own oracles
         for entry in entries:
@@ -103,19 +103,19 @@ def _make_sort_key(entry: ShardEntry) -> tuple[str, int]:
     return entry.source, {DATA: 1, ORACLE: 2, REJECTS: 3}.get(entry.kind, 0)
 
 
-def _check_file(store: Store, entry: ShardEntry, seen: _Seen) -> list[Fault]:
+def _check_file(store: Store, entry: ShardEntry, seen: _Seen) -> list[DatasetFault]:
     """Returns the faults of one file and its rows, and adds to `seen` what later files are checked against."""
     try:
         table = _read(store, entry)
     except StoreError as error:
-        table = Fault(entry.path, "file can be read", str(error))
-    if isinstance(table, Fault):
+        table = DatasetFault(entry.path, "file can be read", str(error))
+    if isinstance(table, DatasetFault):
         seen.is_whole = False
         seen.source.unread |= {entry.kind} if entry.kind in _RECORDS else _RECORDS.keys()
         return [table]
-    faults: list[Fault] = []
+    faults: list[DatasetFault] = []
     if table.num_rows != entry.n_rows:
-        faults.append(Fault(entry.path, "rows are the manifest's", f"{table.num_rows}, not {entry.n_rows}"))
+        faults.append(DatasetFault(entry.path, "rows are the manifest's", f"{table.num_rows}, not {entry.n_rows}"))
     for start in range(0, table.num_rows, 16):  # a few rows of audio in memory at a time
         records: list[object] = from_table(table.slice(start, 16), _RECORDS[entry.kind])
         for record in records:
@@ -123,18 +123,20 @@ def _check_file(store: Store, entry: ShardEntry, seen: _Seen) -> list[Fault]:
     return faults
 
 
-def _read(store: Store, entry: ShardEntry) -> pa.Table | Fault:
+def _read(store: Store, entry: ShardEntry) -> pa.Table | DatasetFault:
     """Returns a file's rows, or the fault that makes checking them pointless."""
     if entry.kind not in _RECORDS:
-        return Fault(entry.path, "files are of a known kind", entry.kind)
+        return DatasetFault(entry.path, "files are of a known kind", entry.kind)
     if not store.exists(entry.path):
-        return Fault(entry.path, "file exists", "missing")
+        return DatasetFault(entry.path, "file exists", "missing")
     written = store.describe(entry.path)
     if (written.n_bytes, written.sha256) != (entry.n_bytes, entry.sha256):
-        return Fault(entry.path, "checksum is the manifest's", f"{written.n_bytes} bytes, {written.sha256[:12]}…")
+        return DatasetFault(
+            entry.path, "checksum is the manifest's", f"{written.n_bytes} bytes, {written.sha256[:12]}…"
+        )
     table = store.read_table(entry.path)
     if differs := _compare_columns(table, _RECORDS[entry.kind]):
-        return Fault(entry.path, "schema is the record's", differs)
+        return DatasetFault(entry.path, "schema is the record's", differs)
     return table
 
 
@@ -154,18 +156,20 @@ def _compare_columns(table: pa.Table, record: type) -> str:
     return f"columns differ: {', '.join(loose)} may be null" if loose else ""
 
 
-def _check_record(record: object, entry: ShardEntry, seen: _Seen) -> list[Fault]:
+def _check_record(record: object, entry: ShardEntry, seen: _Seen) -> list[DatasetFault]:
     """Returns the faults of one row of any kind, and adds to `seen` what later rows are checked against."""
     if isinstance(record, AudioDialogue):
-        return [Fault(record.dialogue_id, *wrong) for wrong in _check_dialogue(record, entry, seen)]
+        return [DatasetFault(record.dialogue_id, *wrong) for wrong in _check_dialogue(record, entry, seen)]
     if isinstance(record, OracleRow):
-        return [Fault(record.dialogue_id, *wrong) for wrong in _check_oracle(record, entry, seen)]
+        return [DatasetFault(record.dialogue_id, *wrong) for wrong in _check_oracle(record, entry, seen)]
     assert isinstance(record, Reject)
     seen.n_rejects += 1
     if record.stage == ORACLE and record.dialogue_id is not None:
         seen.source.refused.add(record.dialogue_id)
     return (
-        [] if record.reason and record.stage else [Fault(record.item_id, "rejects have a reason", "no reason or stage")]
+        []
+        if record.reason and record.stage
+        else [DatasetFault(record.item_id, "rejects have a reason", "no reason or stage")]
     )
 
 
@@ -215,7 +219,7 @@ def _check_oracle(row: OracleRow, entry: ShardEntry, seen: _Seen) -> BrokenRules
         yield from check_knowledge(row, seen.source.remade[row.dialogue_id], prompts)
 
 
-def _find_missing_oracles(source: _Source) -> list[Fault]:
+def _find_missing_oracles(source: _Source) -> list[DatasetFault]:
     """Returns a fault for each dialogue of the source's share that has neither oracles nor a reject.
 
     Returns none if an oracle file could not be read.
@@ -225,10 +229,10 @@ def _find_missing_oracles(source: _Source) -> list[Fault]:
     alone = source.turns.keys() - {dialogue_id for dialogue_id, _ in source.with_oracles}
     if source.shares:  # without rows the share is unknown: then all dialogues need oracles
         alone = {each for each in alone if any(is_in_share(each, *share) for share in source.shares)}
-    return [Fault(each, "every dialogue has oracles", "none") for each in sorted(alone - source.refused)]
+    return [DatasetFault(each, "every dialogue has oracles", "none") for each in sorted(alone - source.refused)]
 
 
-def _find_stray_files(store: Store, manifest: Manifest) -> list[Fault]:
+def _find_stray_files(store: Store, manifest: Manifest) -> list[DatasetFault]:
     """Returns a fault for each file in the folders of data, oracles and rejects that the manifest does not list.
 
     In `prompts/`, each file that is not a prompt set, or was changed, is a fault.
@@ -238,12 +242,12 @@ def _find_stray_files(store: Store, manifest: Manifest) -> list[Fault]:
     strange = [path for path in there if path not in listed and not is_prompt_file(path)]
     changed = [path for path in there if is_prompt_file(path) and not is_unchanged_prompt_file(store, path)]
     return [
-        *(Fault(path, "the manifest lists every file", "not listed") for path in strange),
-        *(Fault(path, "prompts are those of their file's name", "changed") for path in changed),
+        *(DatasetFault(path, "the manifest lists every file", "not listed") for path in strange),
+        *(DatasetFault(path, "prompts are those of their file's name", "changed") for path in changed),
     ]
 
 
-def _check_counts(manifest: Manifest, seen: _Seen) -> list[Fault]:
+def _check_counts(manifest: Manifest, seen: _Seen) -> list[DatasetFault]:
     """Returns a fault if the manifest's counts are not those of all rows, and one if its fingerprint is wrong.
 
     The counts are compared only if every file could be read.
@@ -254,7 +258,7 @@ def _check_counts(manifest: Manifest, seen: _Seen) -> list[Fault]:
     adds_up = (said.dialogues, said.events, said.rejects) == found and abs(said.audio_s - seen.audio_s) <= 0.01
     if seen.is_whole and not adds_up:
         counted = f"{found[0]} dialogues, {found[1]} events, {found[2]} rejects, {seen.audio_s:.3f} s found"
-        faults.append(Fault(MANIFEST, "counts add up", f"{counted}; said: {said}"))
+        faults.append(DatasetFault(MANIFEST, "counts add up", f"{counted}; said: {said}"))
     if make_manifest(manifest.shards, said, manifest.oracle_version).fingerprint != manifest.fingerprint:
-        faults.append(Fault(MANIFEST, "the fingerprint is that of the files", manifest.fingerprint))
+        faults.append(DatasetFault(MANIFEST, "the fingerprint is that of the files", manifest.fingerprint))
     return faults

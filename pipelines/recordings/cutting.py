@@ -38,7 +38,7 @@ class RoughUtterance:
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class CutDialogue:
     """A dialogue cut out of a session.
 
     It has the audio [start_s, end_s), its turns, each of one speaker's utterances, and the voices of the server: more
@@ -59,7 +59,7 @@ class Piece:
 
 def cut_session(
     heard: Sequence[HeardTurn], said: Sequence[SaidPiece], voices: Sequence[RecordedVoice], duration_s: float
-) -> list[Piece]:
+) -> list[CutDialogue]:
     """Cuts a session into dialogues, and returns them in order; empty if nobody spoke.
 
     Each begins with a turn of the caller after both were silent for `QUIET_S`, the first one and one after a change of
@@ -109,7 +109,7 @@ def _make_piece(
     end_s: float,
     changes_s: Sequence[float],
     voices: Sequence[RecordedVoice],
-) -> Piece:
+) -> CutDialogue:
     """Makes the dialogue that has these utterances, in order of time, and starts at `start_s`.
 
     It ends `AFTER_S` after the last one, but not after `end_s` or a change of mode.
@@ -118,7 +118,7 @@ def _make_piece(
     end_s = min([end_s, last_s + AFTER_S, *(change_s for change_s in changes_s if change_s >= last_s)])
     inside = [each for each in voices if each.start_s <= start_s][-1:]
     inside += [each for each in voices if each.start_s in changes_s and start_s < each.start_s < end_s]
-    return Piece(start_s, end_s, _group_turns(group), tuple(inside))
+    return CutDialogue(start_s, end_s, _group_turns(group), tuple(inside))
 
 
 def _list_caller_utterances(heard: Sequence[HeardTurn]) -> list[RoughUtterance]:

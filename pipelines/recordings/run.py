@@ -23,7 +23,7 @@ from pipelines.recordings.reading import open_recordings_folder, read_recordings
 from pipelines.recordings.stage import RecordingsStage
 from pipelines.run.execute import Runner, locate_answers
 from pipelines.run.parts import FOLDER, ITEMS, Part, PartRecord
-from pipelines.run.plan import Plan, check_folder, collect_rejects, make_plan
+from pipelines.run.plan import RunPlan, check_folder, collect_rejects, make_plan
 from pipelines.run.publish import publish
 from pipelines.run.stages import MIXING, ORACLE, cache_last_result, describe_chat_stage
 from pipelines.stage import StageDescription
@@ -54,7 +54,7 @@ def check_request(config: RefreshConfig) -> None:
     check_folder(config)
 
 
-def plan(config: RefreshConfig) -> Plan:
+def plan(config: RefreshConfig) -> RunPlan:
     """Reads the recordings, records parts and items, and returns the plan of a run over them, as `make_plan` does."""
     return make_plan(config, read_recordings, _make_stages(config))
 
@@ -65,7 +65,7 @@ def run_on_part(config: RefreshConfig, stage: str, part: Part) -> PartRecord:
     return Runner(Store(config.out)).run(part, _make_recordings_stage(config))
 
 
-def publish_and_forget(config: RefreshConfig, plan: Plan, entries: Sequence[ShardEntry]) -> tuple[Manifest, Figures]:
+def publish_and_forget(config: RefreshConfig, plan: RunPlan, entries: Sequence[ShardEntry]) -> tuple[Manifest, Figures]:
     """Publishes the dataset and the consents of its callers, then deletes data of recordings that were removed.
 
     Deleted are the stages' outputs and all cached answers to requests about these recordings.

@@ -23,9 +23,8 @@ from data_schemas.fingerprint import dump_relevant_fields, get_versions
 from data_schemas.records import (
     Audio,
     AudioDialogue,
-    Clip,
-    Clips,
     Dialogue,
+    DialogueClips,
     DialogueWords,
     Item,
     Placement,
@@ -34,6 +33,7 @@ from data_schemas.records import (
     Reject,
     Surroundings,
     Turn,
+    UtteranceClip,
     WordTiming,
 )
 from data_schemas.records.recording import FRONT_END
@@ -43,7 +43,7 @@ from pipelines.alignment.stage import AlignmentStage
 from pipelines.audio import Sound, measure_rms_dbfs, to_flac
 from pipelines.mixing.timing import CHANNEL, measure_quality
 from pipelines.quality.dialogue_rules import check_dialogue
-from pipelines.recordings.cutting import BEFORE_S, MOST_S, Piece, RoughUtterance, cut_session
+from pipelines.recordings.cutting import BEFORE_S, MOST_S, CutDialogue, RoughUtterance, cut_session
 from pipelines.recordings.reading import STAGE, make_session_path
 from pipelines.script.forms.table import RECORDED
 from pipelines.script.forms.turns import make_user_turn
@@ -118,7 +118,7 @@ class RecordingsStage:
         return session
 
     def _make_dialogue(
-        self, item: Item, session: RecordedSession, variant: int, piece: Piece, sound: soundfile.SoundFile
+        self, item: Item, session: RecordedSession, variant: int, piece: CutDialogue, sound: soundfile.SoundFile
     ) -> AudioDialogue | Reject:
         """Returns the row of one dialogue, or a reject if it is not usable or breaks a rule of `kame check`."""
         dialogue_id = ids.make_dialogue_id(item.item_id, variant)
@@ -146,7 +146,7 @@ class RecordingsStage:
         return row if wrong is None else reject("not_sound", f"{wrong[0]}: {wrong[1]}")
 
 
-def _read_sound(sound: soundfile.SoundFile, piece: Piece) -> Sound:
+def _read_sound(sound: soundfile.SoundFile, piece: CutDialogue) -> Sound:
     """Returns the audio of one dialogue, [n_samples, 2]; the rest of the session is not read (700 MB an hour)."""
     start = seconds_to_samples(piece.start_s)
     sound.seek(start)
@@ -154,7 +154,7 @@ def _read_sound(sound: soundfile.SoundFile, piece: Piece) -> Sound:
     return cut_out
 
 
-def make_draft(item: Item, session: RecordedSession, variant: int, piece: Piece, seed: int) -> Dialogue:
+def make_draft(item: Item, session: RecordedSession, variant: int, piece: CutDialogue, seed: int) -> Dialogue:
     """Makes a dialogue of a piece of a session: its turns with their words in spoken form, without times.
 
     All turns are body alone, without a lead or tail.
@@ -186,13 +186,13 @@ def _make_turn(index: int, rough: tuple[RoughUtterance, ...], assistant: str) ->
     return replace(turn, speaker=speaker, utterances=utterances)
 
 
-def get_voice_name(session: RecordedSession, piece: Piece) -> str:
+def get_voice_name(session: RecordedSession, piece: CutDialogue) -> str:
     """Returns the name of the assistant's voice: the cascade's voice, or the checkpoint's name without its path."""
     voice = piece.voices[0].voice
     return PurePath(session.checkpoint).name if voice == FRONT_END else voice
 
 
-def _make_provenance(session: RecordedSession, piece: Piece, seed: int) -> Provenance:
+def _make_provenance(session: RecordedSession, piece: CutDialogue, seed: int) -> Provenance:
     """Makes the provenance of a dialogue; `asr` is None, since the session's recogniser did not check speech."""
     voice = get_voice_name(session, piece)
     return Provenance(
@@ -209,7 +209,7 @@ def _make_provenance(session: RecordedSession, piece: Piece, seed: int) -> Prove
     )
 
 
-def make_clips(dialogue: Dialogue, piece: Piece, sound: Sound) -> Clips:
+def make_clips(dialogue: Dialogue, piece: CutDialogue, sound: Sound) -> DialogueClips:
     """Cuts out the audio of each utterance, for the aligner; `sound` is the dialogue's, [n_samples, 2]."""
     clips = []
     for turn_index, rough in enumerate(piece.turns):
@@ -217,7 +217,7 @@ def make_clips(dialogue: Dialogue, piece: Piece, sound: Sound) -> Clips:
             start, end = find_window(piece, each)
             channel = sound[start:end, CHANNEL[each.speaker]]
             clips.append(
-                Clip(
+                UtteranceClip(
                     turn_index=turn_index,
                     utterance_index=utterance_index,
                     voice=str(dialogue.turns[turn_index].utterances[utterance_index].voice),
@@ -229,7 +229,7 @@ def make_clips(dialogue: Dialogue, piece: Piece, sound: Sound) -> Clips:
                 )
             )
     provenance = dialogue.provenance
-    return Clips(
+    return DialogueClips(
         dialogue_id=dialogue.dialogue_id,
         tts=str(provenance.tts),
         tts_digest=str(provenance.tts_digest),
@@ -239,7 +239,7 @@ def make_clips(dialogue: Dialogue, piece: Piece, sound: Sound) -> Clips:
     )
 
 
-def find_window(piece: Piece, utterance: RoughUtterance) -> tuple[int, int]:
+def find_window(piece: CutDialogue, utterance: RoughUtterance) -> tuple[int, int]:
     """Returns the samples [start, end) of the dialogue that contain an utterance, after its speaker's previous one."""
     own = [each for rough in piece.turns for each in rough if each.speaker == utterance.speaker]
     before_s = max((each.end_s for each in own[: own.index(utterance)]), default=0.0)
@@ -248,7 +248,7 @@ def find_window(piece: Piece, utterance: RoughUtterance) -> tuple[int, int]:
     return seconds_to_samples(start_s - piece.start_s), seconds_to_samples(end_s - piece.start_s)
 
 
-def make_row(dialogue: Dialogue, piece: Piece, words: DialogueWords, sound: Sound) -> AudioDialogue:
+def make_row(dialogue: Dialogue, piece: CutDialogue, words: DialogueWords, sound: Sound) -> AudioDialogue:
     """Makes the row of a data shard of a dialogue and its word timings, and measures its quality.
 
     Args:
@@ -276,7 +276,7 @@ def make_row(dialogue: Dialogue, piece: Piece, words: DialogueWords, sound: Soun
     )
 
 
-def _place_turn(turn: Turn, piece: Piece, found: dict[tuple[int, int], tuple[WordTiming, ...]]) -> Turn:
+def _place_turn(turn: Turn, piece: CutDialogue, found: dict[tuple[int, int], tuple[WordTiming, ...]]) -> Turn:
     """Returns a turn with the times of its words on the dialogue's clock; its utterances reach `AROUND_S` beyond them.
 
     `found` has the word timings from the start of an utterance's window, by the indices of its turn and itself.

@@ -19,11 +19,11 @@ from data_schemas.rates import (
     CPU,
     ChatRate,
     DialogueShape,
-    Figure,
-    Origin,
+    EngineSizes,
+    PlanFigure,
     RateBook,
     Rates,
-    Sizes,
+    RatesOrigin,
     estimate_step_time,
     make_unknown,
     sum_figures,
@@ -79,7 +79,7 @@ def count_dialogues(config: RefreshConfig, n_items: Mapping[str, int], book: Rat
 
 def estimate_dataset(
     config: RefreshConfig, n_dialogues: Mapping[str, float], book: RateBook, n_workers: int, devices: Sequence[str] = ()
-) -> list[Figure]:
+) -> list[PlanFigure]:
     """Estimates the cost of making these dialogues: amounts, requests, tokens, price, times, disk and memory.
 
     Args:
@@ -117,7 +117,7 @@ def _find_shape(source: str, book: RateBook) -> tuple[DialogueShape, str]:
     )
 
 
-def _estimate_amounts(config: RefreshConfig, n_dialogues: Mapping[str, float], book: RateBook) -> list[Figure]:
+def _estimate_amounts(config: RefreshConfig, n_dialogues: Mapping[str, float], book: RateBook) -> list[PlanFigure]:
     """Estimates the amounts of data: dialogues, items read, words, seconds of audio, and oracles to be requested."""
     shapes = {source: _find_shape(source, book) for source in n_dialogues}
     basis = "; ".join(dict.fromkeys(f"{source}: {origin}" for source, (_, origin) in shapes.items()))
@@ -125,30 +125,32 @@ def _estimate_amounts(config: RefreshConfig, n_dialogues: Mapping[str, float], b
         source: n / (shapes[source][0].dialogues_per_item * config.variants) for source, n in n_dialogues.items()
     }
     formula = " + ".join(f"{n:,.0f} {source}" for source, n in n_dialogues.items())
-    rows = [Figure("dialogues", DATA, "dialogues", sum(n_dialogues.values()), "dialogues", formula, "as requested")]
+    rows = [PlanFigure("dialogues", DATA, "dialogues", sum(n_dialogues.values()), "dialogues", formula, "as requested")]
     formula = " + ".join(
         f"{n:,.0f} {source} / {shapes[source][0].dialogues_per_item * config.variants:.3g}"
         for source, n in n_dialogues.items()
     )
-    rows.append(Figure("items", DATA, "items read", sum(n_items.values()), "items", formula, basis))
+    rows.append(PlanFigure("items", DATA, "items read", sum(n_items.values()), "items", formula, basis))
     for name, unit in _OF_A_DIALOGUE:
         share = config.oracle.share_to - config.oracle.share_from if name == "requests" else 1.0
         of = {source: float(getattr(shapes[source][0], name)) * share for source in n_dialogues}
         value = sum(n * of[source] for source, n in n_dialogues.items())
         formula = " + ".join(f"{n:,.0f} × {of[source]:.3g}" for source, n in n_dialogues.items())
         title = {"speech_s": "clean speech", "duration_s": "dialogues' sound", "requests": "oracles asked for"}
-        rows.append(Figure(name, DATA, title.get(name, name), value, unit, formula, basis))
+        rows.append(PlanFigure(name, DATA, title.get(name, name), value, unit, formula, basis))
     return rows
 
 
-def _estimate_all_chat(config: RefreshConfig, amounts: Mapping[str, float], book: RateBook) -> list[Figure]:
+def _estimate_all_chat(config: RefreshConfig, amounts: Mapping[str, float], book: RateBook) -> list[PlanFigure]:
     """Estimates calls, tokens, price and time of each stage that uses a chat model, and their sums.
 
     There are no sums if only one stage does. If none does, the only figure is that of 0 calls.
     """
     asking = {stage: chat for stage in CHAT_STAGES if (chat := get_chat_model(config, stage)) is not None}
     if not asking:
-        return [Figure("calls", CHAT, "calls", 0.0, "calls", "simulator random calls no chat model", "configuration")]
+        return [
+            PlanFigure("calls", CHAT, "calls", 0.0, "calls", "simulator random calls no chat model", "configuration")
+        ]
     by_stage = {stage: _estimate_chat(stage, chat, config, amounts, book) for stage, chat in asking.items()}
     if len(by_stage) == 1:
         (alone,) = by_stage.values()
@@ -167,7 +169,7 @@ def _estimate_all_chat(config: RefreshConfig, amounts: Mapping[str, float], book
 
 def _estimate_chat(
     stage: str, chat: ChatConfig, config: RefreshConfig, amounts: Mapping[str, float], book: RateBook
-) -> list[Figure]:
+) -> list[PlanFigure]:
     """Estimates calls, tokens, price and time of one stage that uses a chat model.
 
     All are unknown if the stage was never measured with this model and prompt; for oracles, rates are then assumed.
@@ -185,7 +187,7 @@ def _estimate_chat(
     rate, basis = found
     calls = n_requests * rate.calls_per_request
     formula = f"{n_requests:,.0f} × {rate.calls_per_request:.3g}"
-    rows = [Figure("calls", CHAT, f"calls of {model}", calls, "calls", formula, basis)]
+    rows = [PlanFigure("calls", CHAT, f"calls of {model}", calls, "calls", formula, basis)]
     per = {"tokens_in": rate.tokens_in, "tokens_cached": rate.tokens_cached, "tokens_out": rate.tokens_out}
     for key, each in per.items():
         title, unit = _CHAT_FIGURES[key]
@@ -194,11 +196,11 @@ def _estimate_chat(
                 make_unknown(key, CHAT, title, unit, f"the number of cached tokens of {model} was not reported")
             )
         else:
-            rows.append(Figure(key, CHAT, title, calls * each, unit, f"{calls:,.0f} × {each:.4g}", basis))
+            rows.append(PlanFigure(key, CHAT, title, calls * each, unit, f"{calls:,.0f} × {each:.4g}", basis))
     price = get_price(chat, model)
     if chat.engine != "openai":
         why = f"no cost: {chat.engine} runs on your own machine"
-        rows.append(Figure("usd", CHAT, f"price of {model}", 0.0, "USD", "", why))
+        rows.append(PlanFigure("usd", CHAT, f"price of {model}", 0.0, "USD", "", why))
     elif price is None:
         rows.append(make_unknown("usd", CHAT, f"price of {model}", "USD", "the price is unknown: set chat.price"))
     else:
@@ -206,11 +208,13 @@ def _estimate_chat(
         each_mtok = f"{price.in_usd_per_mtok:g} in, {price.cached_usd_per_mtok} cached, {price.out_usd_per_mtok:g} out"
         where = f"prices of {price.as_of or 'an unknown day'}, {price.source or 'of the configuration'}"
         usd = compute_usd(price, tokens[0], tokens[1], tokens[2])
-        rows.append(Figure("usd", CHAT, f"price of {model}", usd, "USD", f"USD a million tokens: {each_mtok}", where))
+        rows.append(
+            PlanFigure("usd", CHAT, f"price of {model}", usd, "USD", f"USD a million tokens: {each_mtok}", where)
+        )
     title, unit = _CHAT_FIGURES["chat_s"]
     if rate.wall_s > 0:
         formula = f"{calls:,.0f} × {rate.wall_s:.4g} s"
-        rows.append(Figure("chat_s", CHAT, title, calls * rate.wall_s, unit, formula, basis))
+        rows.append(PlanFigure("chat_s", CHAT, title, calls * rate.wall_s, unit, formula, basis))
     else:
         why = f"the speed of {model} was not measured: run `kame bench` with these settings"
         rows.append(make_unknown("chat_s", CHAT, title, unit, why))
@@ -259,7 +263,7 @@ def _find_or_assume_oracle_rate(book: RateBook, model: str, prompt: str) -> tupl
 
 def _estimate_machine(
     config: RefreshConfig, amounts: Mapping[str, float], book: RateBook, n_workers: int, devices: Sequence[str]
-) -> list[Figure]:
+) -> list[PlanFigure]:
     """Estimates the time of each step on a processor core and, where `devices` are given, on these GPUs."""
     speech_s, duration_s = amounts["speech_s"], amounts["duration_s"]
     steps = [
@@ -288,8 +292,8 @@ def _estimate_machine(
 
 
 def _estimate_wall_time(
-    config: RefreshConfig, machine: Sequence[Figure], chat: Sequence[Figure], n_workers: int, n_dialogues: float
-) -> Figure:
+    config: RefreshConfig, machine: Sequence[PlanFigure], chat: Sequence[PlanFigure], n_workers: int, n_dialogues: float
+) -> PlanFigure:
     """Estimates the wall time: startup, the workers' stages in parallel, then the chat model, then publishing.
 
     It is unknown if one of these is.
@@ -307,10 +311,12 @@ def _estimate_wall_time(
     asked = sum(each.value or 0.0 for each in asks)
     formula = f"{worked:,.0f} s / {n_busy} + startup {begun:,.0f} + answers {asked:,.0f} + publishing {alone:,.0f}"
     value = worked / n_busy + begun + asked + alone
-    return Figure("wall_s", MACHINE, title, value, "s", formula, "a core a worker, nobody beside")
+    return PlanFigure("wall_s", MACHINE, title, value, "s", formula, "a core a worker, nobody beside")
 
 
-def _estimate_disk_and_memory(config: RefreshConfig, duration_s: float, book: RateBook, n_workers: int) -> list[Figure]:
+def _estimate_disk_and_memory(
+    config: RefreshConfig, duration_s: float, book: RateBook, n_workers: int
+) -> list[PlanFigure]:
     """Estimates the bytes on disk and the peak memory; memory is unknown if these engines were not measured.
 
     Without rates of these engines, disk space is estimated by those of others.
@@ -320,13 +326,13 @@ def _estimate_disk_and_memory(config: RefreshConfig, duration_s: float, book: Ra
     here = [chat for chat in models if chat is not None and chat.engine != "openai"]
     n_servers = sum(chat not in here[:at] for at, chat in enumerate(here))  # stages with equal settings share one
 
-    def own(row: Sizes) -> bool:
+    def own(row: EngineSizes) -> bool:
         return row.engines == engines
 
-    def rows_of(rates: Rates) -> Sequence[Sizes]:
+    def rows_of(rates: Rates) -> Sequence[EngineSizes]:
         return rates.sizes
 
-    found: tuple[Sizes, Origin] | None = book.find(rows_of, own)
+    found: tuple[EngineSizes, RatesOrigin] | None = book.find(rows_of, own)
     disk = found or book.find(rows_of, lambda _: True)
     rows = []
     for key, title, field in (
@@ -338,7 +344,9 @@ def _estimate_disk_and_memory(config: RefreshConfig, duration_s: float, book: Ra
             continue
         rate = float(getattr(disk[0], field))
         rows.append(
-            Figure(key, MACHINE, title, duration_s * rate, "bytes", f"{duration_s:,.0f} s × {rate:,.0f}", str(disk[1]))
+            PlanFigure(
+                key, MACHINE, title, duration_s * rate, "bytes", f"{duration_s:,.0f} s × {rate:,.0f}", str(disk[1])
+            )
         )
     rows.append(sum_figures("disk_bytes", MACHINE, "disk", list(rows)))
     if found is None:
@@ -348,4 +356,4 @@ def _estimate_disk_and_memory(config: RefreshConfig, duration_s: float, book: Ra
     chat_bytes = n_servers * size.chat_bytes
     value = size.main_bytes + n_workers * size.worker_bytes + chat_bytes
     formula = f"{size.main_bytes:,.0f} + {n_workers} × {size.worker_bytes:,.0f} + chat servers {chat_bytes:,.0f}"
-    return [*rows, Figure("memory_bytes", MACHINE, "peak memory", value, "bytes", formula, str(origin))]
+    return [*rows, PlanFigure("memory_bytes", MACHINE, "peak memory", value, "bytes", formula, str(origin))]

@@ -18,7 +18,7 @@ AGAIN = "Run the same command again; finished parts are kept."
 """The remedy for whatever a cluster has lost."""
 
 
-class Place(Protocol):
+class ExecutorProvider(Protocol):
     """Runs parts for the time of a `with` block."""
 
     def __enter__(self) -> Self: ...

@@ -86,7 +86,7 @@ class Membership:
     rejects: list[Reject]
 
 
-class MembershipBook:
+class MembershipFiles:
     """Reads and writes the membership of one source. If the plan (split, sizes) has changed, all items get new parts.
 
     Args:

@@ -20,7 +20,7 @@ from data_schemas.reader import read_manifest_if_any
 from data_schemas.records import Reject
 from data_schemas.store import Store
 from pipelines.run.execute import Runner
-from pipelines.run.parts import Member, MembershipBook, Part, make_part
+from pipelines.run.parts import Member, MembershipFiles, Part, make_part
 from pipelines.run.stages import describe_stages
 from pipelines.sources.items import SourceReading, read_evaluation_questions, read_items
 from pipelines.sources.reading import check_file
@@ -32,7 +32,7 @@ EVALUATION = ".store/evaluation.json"
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class RunPlan:
     """The parts of a run, the rejects of reading its sources, and how many items are kept that were not read now.
 
     `languages_left` counts, by source and language, questions in languages that were not requested.
@@ -135,7 +135,7 @@ ReadItems = Callable[[SourceConfig, int | None, SplitConfig, frozenset[str]], So
 
 def make_plan(
     config: RefreshConfig, read: ReadItems = read_items, stages: Mapping[str, StageDescription] | None = None
-) -> Plan:
+) -> RunPlan:
     """Reads the sources, assigns items to parts, and returns the plan.
 
     In the dataset's folder it records the questions of evaluation sets and each source's membership, and writes the
@@ -155,7 +155,7 @@ def make_plan(
     parts, rejects, n_kept, left = [], {}, 0, {}
     for source in config.sources:
         reading = read(source, config.limit, config.split, contaminated)
-        membership = MembershipBook(store, source.name, config.split, config.parts, config.variants).update(
+        membership = MembershipFiles(store, source.name, config.split, config.parts, config.variants).update(
             reading, contaminated
         )
         read_now = {item.item_id for item in reading.items}
@@ -164,7 +164,7 @@ def make_plan(
         if reading.n_left:
             left[source.name] = dict(reading.n_left)
         parts += _make_parts(membership.members, recipes, Runner(store))
-    return Plan(parts, rejects, n_kept, left)
+    return RunPlan(parts, rejects, n_kept, left)
 
 
 def _update_contaminated(config: RefreshConfig, store: Store) -> frozenset[str]:
@@ -186,7 +186,7 @@ def _update_contaminated(config: RefreshConfig, store: Store) -> frozenset[str]:
     return frozenset(now)
 
 
-def collect_rejects(config: RefreshConfig, plan: Plan) -> dict[str, list[Reject]]:
+def collect_rejects(config: RefreshConfig, plan: RunPlan) -> dict[str, list[Reject]]:
     """Returns the rejects of reading and of every stage of a run, by source.
 
     Raises:

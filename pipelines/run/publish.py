@@ -17,7 +17,7 @@ from data_schemas import ids
 from data_schemas.arrow import from_table, make_schema, to_table
 from data_schemas.config import RefreshConfig
 from data_schemas.flags import read_flagged
-from data_schemas.manifest import DATA, MANIFEST, ORACLE, REJECTS, Counts, Manifest, ShardEntry, make_manifest
+from data_schemas.manifest import DATA, MANIFEST, ORACLE, REJECTS, DatasetCounts, Manifest, ShardEntry, make_manifest
 from data_schemas.reader import read_manifest_if_any
 from data_schemas.records import AudioDialogue, OracleRow, Reject
 from data_schemas.store import Store
@@ -161,7 +161,7 @@ def publish(
     if config.oracle.simulator == "llm" and any(entry.kind == ORACLE for entry in entries):
         write_prompts(store, config.oracle.version, choose_prompts(config.oracle, config.chat))
     figures = count_figures(store, every, shown)
-    counts = Counts(
+    counts = DatasetCounts(
         dialogues=figures.n_dialogues,
         audio_s=figures.total_audio_s,
         events=figures.n_events,

@@ -1,4 +1,4 @@
-"""Runs stages limited by the processor on parts, in local processes or on a cluster (`open_place`).
+"""Runs stages limited by the processor on parts, in local processes or on a cluster (`open_executor_provider`).
 
 Only a window of parts is submitted at a time, so that the queue of a large corpus is kept here and not in a scheduler.
 """
@@ -22,7 +22,7 @@ from data_schemas.config.execution import LOCAL
 from data_schemas.errors import BackendError
 from data_schemas.store import TEMPORARY, Store
 from pipelines.run.execute import OnPart, Runner, RunOne, run_on_part
-from pipelines.run.executors import LocalProcesses, Place
+from pipelines.run.executors import ExecutorProvider, LocalProcesses
 from pipelines.run.mirror import SPOOL
 from pipelines.run.parts import Part, PartRecord
 
@@ -43,7 +43,7 @@ _log = logging.getLogger(__name__)
 _one_at_a_time = threading.Lock()
 
 
-def open_place(config: RefreshConfig) -> Place:
+def open_executor_provider(config: RefreshConfig) -> ExecutorProvider:
     """Returns the place to run parts that a configuration names: local processes, or a cluster (it connects to it).
 
     Raises:
@@ -75,7 +75,7 @@ class Workers:
         self._run_one = run_one
         self._sent = config if config.executor == LOCAL else _make_paths_absolute(config)
         self._marker = f".store/shared-{os.urandom(8).hex()}{TEMPORARY}"  # workers of a cluster must see it
-        self.place: Place
+        self.provider: ExecutorProvider
 
     def __enter__(self) -> Self:
         """Connects to the cluster before any work is done; local processes are started when first needed.
@@ -83,11 +83,11 @@ class Workers:
         For a cluster, it writes a marker file to the dataset, by which workers check that they share its folder.
 
         Raises:
-            BackendError: as `open_place`.
+            BackendError: as `open_executor_provider`.
             StoreError: the marker cannot be written.
         """
         with ExitStack() as opened:
-            self.place = opened.enter_context(open_place(self.config))
+            self.provider = opened.enter_context(open_executor_provider(self.config))
             if self.config.executor != LOCAL:
                 Store(self.config.out).write_bytes(self._marker, b"")
             opened.pop_all()  # from here on, `__exit__` leaves the place
@@ -97,7 +97,7 @@ class Workers:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Leaves the place, and deletes the marker; after a run on a cluster without an error also temporary files."""
-        self.place.__exit__(kind, error, trace)
+        self.provider.__exit__(kind, error, trace)
         Path(self.config.out, self._marker).unlink(missing_ok=True)
         if error is None and self.config.executor != LOCAL:
             Store(self.config.out).sweep()  # temporary files of workers that died
@@ -202,7 +202,7 @@ class StageRun:
         now_s = time.monotonic()
         if self._executor is not None and now_s < self._looked_s + LOOK_EVERY_S:
             return
-        place, wait_s = self._workers.place, self._workers.config.resources.wait_s
+        place, wait_s = self._workers.provider, self._workers.config.resources.wait_s
         n_slots = place.count_slots(self._needs)
         self._looked_s = now_s
         if n_slots:
@@ -246,7 +246,7 @@ class StageRun:
         try:
             return executor.submit(self._workers.make_task(self._stage, part))
         except Exception as error:
-            if fault := self._workers.place.find_fault(error, self._name_task(part)):
+            if fault := self._workers.provider.find_fault(error, self._name_task(part)):
                 raise fault from error
             raise
 
@@ -306,7 +306,7 @@ class StageRun:
         error = CancelledError() if future.cancelled() else future.exception()
         if error is None:
             self._on_part(self._stage, part, future.result())
-        elif fault := self._workers.place.find_fault(error, self._name_task(part)):
+        elif fault := self._workers.provider.find_fault(error, self._name_task(part)):
             raise fault from error
         else:
             self._failed[part.part_id] = error  # raised by `finish` for its group

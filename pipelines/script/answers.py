@@ -180,7 +180,7 @@ _MAX_SENTENCE_WORDS: Final = 16
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class SpokenAnswer:
     """A spoken answer and the index of the first word of the answer itself."""
 
     said: SpokenText
@@ -194,8 +194,8 @@ class ExplainedAnswers:
     `calculation` is the one that yields the answer, "Twelve times four equals forty eight."; None if there is none.
     """
 
-    full: Answer
-    short: Answer
+    full: SpokenAnswer
+    short: SpokenAnswer
     calculation: SpokenText | None
 
 
@@ -327,7 +327,7 @@ def _find_tense(text: str) -> str:
     return next(iter(tenses), "present")
 
 
-def _read_single_answer(written: str, answers: list[str], max_words: int) -> Answer | None:
+def _read_single_answer(written: str, answers: list[str], max_words: int) -> SpokenAnswer | None:
     """Returns a sentence as a spoken answer; None if it cannot be spoken, or has more than `max_words`.
 
     It must say the answer, in one of the wordings `answers`, exactly once; else None is returned too.
@@ -341,15 +341,15 @@ def _read_single_answer(written: str, answers: list[str], max_words: int) -> Ans
     if is_bare or "parenthesis" in words:
         return None
     found = {place for answer in answers for place in find_words(split_words(read_aloud(answer).text), words)}
-    return Answer(said, found.pop()) if len(found) == 1 and len(words) <= max_words else None
+    return SpokenAnswer(said, found.pop()) if len(found) == 1 and len(words) <= max_words else None
 
 
-def _frame_answer(frame: str, answer: str) -> Answer:
+def _frame_answer(frame: str, answer: str) -> SpokenAnswer:
     """Makes the spoken answer of a sentence with `{answer}` in it, in whose place the answer is put."""
-    return Answer(read_aloud(frame.format(answer=answer)), len(split_words(frame.partition("{")[0])))
+    return SpokenAnswer(read_aloud(frame.format(answer=answer)), len(split_words(frame.partition("{")[0])))
 
 
-def answer_by_option(option: str, stem: str, rng: random.Random) -> Answer:
+def answer_by_option(option: str, stem: str, rng: random.Random) -> SpokenAnswer:
     """Returns an option as a spoken answer; in some cases, drawn by `rng`, as the whole sentence that it completes.
 
     Args:
@@ -365,14 +365,14 @@ def answer_by_option(option: str, stem: str, rng: random.Random) -> Answer:
             before = re.sub(r"\b([Aa]) $", r"\1n ", before)
         whole = read_aloud(f"{before}{goes_in}{after.rstrip()}.")
         if not before.strip():
-            return Answer(whole, 0)
+            return SpokenAnswer(whole, 0)
         head = read_aloud(before)
         if split_words(whole.text)[: head.n_words] == split_words(head.text):
-            return Answer(whole, head.n_words)
+            return SpokenAnswer(whole, head.n_words)
     return answer_alone(option, bool(stem), rng)
 
 
-def answer_alone(option: str, completes: bool, rng: random.Random) -> Answer:
+def answer_alone(option: str, completes: bool, rng: random.Random) -> SpokenAnswer:
     """Returns an option as a spoken answer that stands by itself.
 
     A completion, a sentence, a phrase such as "by heating" or a capitalised one is spoken as it is; a name, a thing

@@ -8,7 +8,7 @@ from typing import Final
 from data_schemas.config import ScriptConfig
 from pipelines.meaning import is_common
 from pipelines.script.exam_forms import Quiz
-from pipelines.script.question_shape import Shape, is_question
+from pipelines.script.question_shape import QuestionShape, is_question
 from pipelines.script.rejections import find_unclear_words
 from spoken.reader import Unspeakable, read_aloud, speak
 
@@ -111,7 +111,7 @@ def _count_words(option: str, limit: int) -> int | None:
     return said.n_words if said.n_words <= limit and find_unclear_words(said.text) is None else None
 
 
-def word_question_with_choices(shape: Shape, choices: Sequence[str], rng: random.Random) -> str:
+def word_question_with_choices(shape: QuestionShape, choices: Sequence[str], rng: random.Random) -> str:
     """Returns the written form of a question with its choices after it."""
     listed = _list_choices(choices)
     last = re.sub(r"^Of the following\b", "Of these", shape.last)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from data_schemas.config import ScriptConfig
 from data_schemas.records import Item
 from pipelines.script import answers, picture_pointers, questions
-from pipelines.script.answers import Answer
+from pipelines.script.answers import SpokenAnswer
 from pipelines.script.broken import find_broken_span
 from pipelines.script.exam_forms import Quiz, make_quiz
 from pipelines.script.question_kinds import is_verdict
@@ -75,7 +75,7 @@ def _make_exchange(item: Item, config: ScriptConfig, rng: random.Random) -> Exch
 
 def _make_answers(
     item: Item, quiz: Quiz, asked: WordedQuestion, config: ScriptConfig, rng: random.Random
-) -> tuple[Answer, Answer, SpokenText | None]:
+) -> tuple[SpokenAnswer, SpokenAnswer, SpokenText | None]:
     """Returns the full answer, the answer alone, and the calculation that yields it (None if there is none)."""
     if item.explanation and not item.options:
         said = answers.answer_by_reasoning(item, config.max_answer_words, rng)

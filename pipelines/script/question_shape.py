@@ -124,7 +124,7 @@ Kind = Literal["asks", "blank", "stem", "states"]
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class QuestionShape:
     """A question's text split before its last sentence, and the kind of that.
 
     `asks`: it contains a question or an instruction; `blank`: words are left blank; `stem`: it is incomplete and the
@@ -173,13 +173,13 @@ def tidy_question(question: str) -> str:
     return re.sub(r"(statement|answer|option|choice|factor)\(s\)", r"\1s", text)
 
 
-def find_shape(text: str) -> Shape:
+def find_shape(text: str) -> QuestionShape:
     """Returns the kind of a question, and its text split before the last sentence; `tidy_question` has tidied it."""
     found = _LAST_SENTENCE.fullmatch(text)
     last = found[1] if found else text
     before = text[: len(text) - len(last)]
     if BLANK.search(text):
-        return Shape("blank", before, last)
+        return QuestionShape("blank", before, last)
     bare = last.rstrip(" .:;,…")
     is_open = not last.endswith((".", "!", '"', ")"))
     is_told = is_instruction(last) and not (
@@ -187,7 +187,7 @@ def find_shape(text: str) -> Shape:
     )
     asks = is_told or _ASKING.match(bare) is not None or _ASKS_INSIDE.search(bare) is not None
     if before and is_open and not asks and "?" not in last and BREAKS_OFF.search(bare):
-        return Shape("stem", before, last)
+        return QuestionShape("stem", before, last)
     is_quoted = '?"' in before and "?" not in re.sub(r'\?"', "", text)
     if (
         ("?" in text and not (is_quoted and text.endswith(_OPEN_ENDS)))
@@ -196,14 +196,14 @@ def find_shape(text: str) -> Shape:
         or _ASKING.match(bare)
         or _ASKING_LATE.search(bare)
     ):
-        return Shape("asks", before, last)
+        return QuestionShape("asks", before, last)
     if before and _SUPPOSES.match(last):
-        return Shape("asks", before, last)
+        return QuestionShape("asks", before, last)
     if before and is_open and re.fullmatch(r"Consider [^.?!]*\. ", before):
-        return Shape("stem", before, last)
+        return QuestionShape("stem", before, last)
     if before and (has_instruction(before) or _has_unmarked_question(before)):
-        return Shape("asks", before, last)
-    return Shape("states" if last.endswith((".", "!", '"')) else "stem", before, last)
+        return QuestionShape("asks", before, last)
+    return QuestionShape("states" if last.endswith((".", "!", '"')) else "stem", before, last)
 
 
 def has_pause(sentence: str) -> bool:

@@ -8,7 +8,7 @@ from typing import Final
 from data_schemas.config import ScriptConfig
 from pipelines.script import choices, question_shape
 from pipelines.script.exam_forms import Quiz
-from pipelines.script.question_shape import BLANK, Shape
+from pipelines.script.question_shape import BLANK, QuestionShape
 from pipelines.script.rejections import NotAskable
 from pipelines.vocabulary import find_singular
 from spoken.reader import Unspeakable, read_aloud
@@ -125,7 +125,7 @@ def word_question(quiz: Quiz, config: ScriptConfig, rng: random.Random) -> Worde
     return alone
 
 
-def _ask_without_options(shape: Shape, quiz: Quiz, text: str, rng: random.Random) -> WordedQuestion | None:
+def _ask_without_options(shape: QuestionShape, quiz: Quiz, text: str, rng: random.Random) -> WordedQuestion | None:
     """Returns a question as it is asked without options; None if it needs them and the item has some.
 
     Raises:
@@ -149,7 +149,7 @@ def _count_spoken_words(text: str) -> int:
         return len(text.split())
 
 
-def _make_phrase_question(shape: Shape) -> str:
+def _make_phrase_question(shape: QuestionShape) -> str:
     """Returns the phrase of an item without options as a question: "capital of France?".
 
     Raises:
@@ -194,7 +194,7 @@ def _ask_alone(text: str, rng: random.Random) -> WordedQuestion:
     raise NotAskable("not_a_question", shape.last[-80:])
 
 
-def _find_stem(shape: Shape) -> str:
+def _find_stem(shape: QuestionShape) -> str:
     """Returns the sentence that the answer completes, with `___` in its place; empty if there is none."""
     if shape.kind == "blank":
         return "" if BLANK.search(shape.before) else _make_stem(shape.last)

@@ -35,7 +35,7 @@ _COMMA_SHARE, _COUNTED_SHARE = 0.15, 0.5
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class SourceSentence:
     """A sentence of an item as its source has it; `about` is the item's question, by which units are read."""
 
     item_id: str
@@ -64,7 +64,7 @@ class Corpus:
     `licences` has those of the sources' questions, named as in `data_schemas.licences`.
     """
 
-    lines: Sequence[Line]
+    lines: Sequence[SourceSentence]
     words: Sequence[str]
     digest: str
     licences: Mapping[str, str | None] = field(default_factory=dict)
@@ -80,7 +80,7 @@ def read_corpus(config: SpeechRowsConfig, left_out: frozenset[str] = frozenset()
         ConfigError, SourceError: a source does not exist, cannot be read, or is requested in another language.
         DatasetError: no sentence is left.
     """
-    lines: dict[str, Line] = {}
+    lines: dict[str, SourceSentence] = {}
     licences: dict[str, set[str | None]] = {}
     for source in config.sources:
         if source.languages != ["en"]:
@@ -90,7 +90,7 @@ def read_corpus(config: SpeechRowsConfig, left_out: frozenset[str] = frozenset()
                 licences.setdefault(name_questions(item.source), set()).add(item.licence)
                 for text in _split_item(item):
                     if config.min_words <= len(text.split()) <= config.max_words:
-                        lines.setdefault(text, Line(item.item_id, item.source, item.question, text))
+                        lines.setdefault(text, SourceSentence(item.item_id, item.source, item.question, text))
     if not lines:
         raise DatasetError("No sentence of the sources is left to speak.", "Give more items, or exclude fewer.")
     words = {word.lower() for text in lines for word in _WORD.findall(text)}
@@ -123,7 +123,7 @@ def _split_item(item: Item) -> list[str]:
     return [text for part in (item.question, item.explanation, item.answer) if part for text in split_sentences(part)]
 
 
-def _draw_line(corpus: Corpus, seed: int, position: int) -> Line:
+def _draw_line(corpus: Corpus, seed: int, position: int) -> SourceSentence:
     """Returns the sentence of a source for a position: each once in `len(corpus.lines)` positions, in random order."""
     epoch, at = divmod(position, len(corpus.lines))
     return corpus.lines[int(_draw_order(len(corpus.lines), seed, epoch)[at])]

@@ -18,7 +18,7 @@ from data_schemas.records import Hearing, Turn, Utterance
 from data_schemas.units import SAMPLE_RATE_HZ, samples_to_seconds, seconds_to_samples
 from pipelines.audio import measure_rms_dbfs
 from pipelines.quality.word_errors import Comparison, compare_transcript, make_hearing
-from pipelines.speech.in_flight import InFlight
+from pipelines.speech.in_flight import EngineThreads
 from spoken.spoken_text import split_words
 
 LISTENING_SILENCE_S = 0.25
@@ -43,7 +43,7 @@ _AT_PEAK = 1e-4
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
+class TakeFault:
     """Why an utterance fails: the reject's reason and what was found."""
 
     reason: str
@@ -51,11 +51,11 @@ class Fault:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class TakeVerdict:
     """What was heard in one take, if there is a recogniser, and its first fault, if it has one."""
 
     hearing: Hearing | None
-    fault: Fault | None
+    fault: TakeFault | None
 
 
 class Gate:
@@ -63,17 +63,17 @@ class Gate:
 
     Args:
         recogniser: None if only the audio itself is judged.
-        in_flight: limits the recogniser's calls, if dialogues are judged in several threads.
+        threads: limits the recogniser's calls, if dialogues are judged in several threads.
     """
 
-    def __init__(self, config: GateConfig, recogniser: Recogniser | None, in_flight: InFlight | None = None) -> None:
+    def __init__(self, config: GateConfig, recogniser: Recogniser | None, threads: EngineThreads | None = None) -> None:
         self.config = config
         self.recogniser = recogniser
-        self._in_flight = in_flight or InFlight()
+        self._threads = threads or EngineThreads()
 
     def judge(
         self, utterance: Utterance, samples: Samples, speed: float, n_takes: int, answer: range = range(0)
-    ) -> Verdict:
+    ) -> TakeVerdict:
         """Judges one take of an utterance; its audio is float32 [n_samples] at 24 kHz, as the engine returned it.
 
         The recogniser listens only to speech, not to backchannels, and only if the audio itself has no fault.
@@ -87,33 +87,35 @@ class Gate:
         if fault is None and utterance.kind == "backchannel":
             fault = _check_backchannel(utterance.spoken_text, samples, speed)
         if fault is not None or self.recogniser is None or utterance.kind == "backchannel":
-            return Verdict(None, fault)
+            return TakeVerdict(None, fault)
         try:
-            with self._in_flight.call(self.recogniser):
+            with self._threads.call(self.recogniser):
                 heard = self.recogniser.transcribe(pad_with_silence(samples), SAMPLE_RATE_HZ)
         except HearingRefused as refusal:
-            return Verdict(None, Fault("not_heard", refusal.what))
+            return TakeVerdict(None, TakeFault("not_heard", refusal.what))
         found = compare_transcript(utterance.spoken_text, heard)
-        return Verdict(make_hearing(found, heard, n_takes), self._check_hearing(utterance.spoken_text, found, answer))
+        return TakeVerdict(
+            make_hearing(found, heard, n_takes), self._check_hearing(utterance.spoken_text, found, answer)
+        )
 
-    def _check_sound(self, text: str, samples: Samples, speed: float) -> Fault | None:
+    def _check_sound(self, text: str, samples: Samples, speed: float) -> TakeFault | None:
         """Returns the first fault of the audio itself: silence, clipping, or a length that does not fit the words."""
         config = self.config
         level_dbfs = measure_rms_dbfs(samples)
         if level_dbfs < config.min_level_dbfs:
-            return Fault("silent", f"{text!r} is said at {level_dbfs} dBFS")
+            return TakeFault("silent", f"{text!r} is said at {level_dbfs} dBFS")
         if (pause_s := measure_longest_pause_s(samples)) > config.max_pause_s:
-            return Fault("silent", f"{text!r} has a silence of {pause_s:.2f} s inside")
+            return TakeFault("silent", f"{text!r} has a silence of {pause_s:.2f} s inside")
         if (n_run := measure_longest_clipped_run(samples)) > config.max_clipped_run:
-            return Fault("clipped", f"{text!r} has {n_run} samples in a row at its peak")
+            return TakeFault("clipped", f"{text!r} has {n_run} samples in a row at its peak")
         said_s, n_letters = samples_to_seconds(len(samples)), count_letters(text)
         if said_s > (config.max_letter_s * n_letters + _SLACK_S) / speed:
-            return Fault("too_long_for_words", f"{text!r} takes {said_s:.2f} s")
+            return TakeFault("too_long_for_words", f"{text!r} takes {said_s:.2f} s")
         if said_s < (config.min_letter_s * n_letters - _SLACK_S / 4) / speed:
-            return Fault("too_short_for_words", f"{text!r} takes {said_s:.2f} s")
+            return TakeFault("too_short_for_words", f"{text!r} takes {said_s:.2f} s")
         return None
 
-    def _check_hearing(self, text: str, found: Comparison, answer: range) -> Fault | None:
+    def _check_hearing(self, text: str, found: Comparison, answer: range) -> TakeFault | None:
         """Returns a fault if nothing was heard, too much was misheard, or an essential word is missing; else None."""
         config = self.config
         words = split_words(text)
@@ -125,15 +127,15 @@ class Gate:
             or not found.has_negations
             or any(not found.is_heard[at] and words[at].lower() not in _ARTICLES for at in answer)
         )
-        return Fault("misheard", f"to be said: {found.said!r}; heard: {found.heard!r}") if is_wrong else None
+        return TakeFault("misheard", f"to be said: {found.said!r}; heard: {found.heard!r}") if is_wrong else None
 
 
-def _check_backchannel(text: str, samples: Samples, speed: float) -> Fault | None:
+def _check_backchannel(text: str, samples: Samples, speed: float) -> TakeFault | None:
     """Returns the fault of a backchannel with too little sound or a silence inside; None if it has none."""
     if (sound_s := measure_heard_s(samples)) < BACKCHANNEL_LEAST_S / speed:
-        return Fault("too_short_for_words", f"{text!r} is heard for {sound_s:.2f} s")
+        return TakeFault("too_short_for_words", f"{text!r} is heard for {sound_s:.2f} s")
     if (pause_s := measure_longest_pause_s(samples)) > BACKCHANNEL_PAUSE_S:
-        return Fault("silent", f"{text!r} has a silence of {pause_s:.2f} s inside")
+        return TakeFault("silent", f"{text!r} has a silence of {pause_s:.2f} s inside")
     return None
 
 

@@ -14,7 +14,7 @@ Given = TypeVar("Given")
 Made = TypeVar("Made")
 
 
-class InFlight:
+class EngineThreads:
     """Threads of which only those run in parallel that wait for an engine that accepts concurrent calls.
 
     All other code therefore need not be thread-safe, and no second core is used. If no engine accepts concurrent calls,

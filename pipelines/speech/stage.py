@@ -9,11 +9,11 @@ from backends.tts.long_texts import say
 from backends.tts.protocol import Speech, SpeechRefused, TakeRefused, TextToSpeech
 from data_schemas.config import GateConfig, SpeechConfig
 from data_schemas.fingerprint import dump_relevant_fields, get_versions
-from data_schemas.records import USERS_BY, Clip, Clips, Dialogue, Hearing, Reject
+from data_schemas.records import USERS_BY, Dialogue, DialogueClips, Hearing, Reject, UtteranceClip
 from pipelines.audio import scale_to_level, to_flac
-from pipelines.speech.gate import Fault, Gate, find_answer_words
-from pipelines.speech.in_flight import InFlight
-from pipelines.speech.voices import Cast
+from pipelines.speech.gate import Gate, TakeFault, find_answer_words
+from pipelines.speech.in_flight import EngineThreads
+from pipelines.speech.voices import SpeakerVoices
 from pipelines.stage import StageResult, make_reject
 from spoken.lexicon import Lexicon, load_lexicon
 from spoken.reader import Reader, use_reader
@@ -29,7 +29,7 @@ _SPEED_MIN, _SPEED_MAX = 0.5, 2.0  # the limits of `SpeechConfig`
 _LISTENS_WITH = ("jiwer", "rapidfuzz", "phonemizer", "espeakng-loader", "pocketsphinx", "pyspellchecker")
 """Packages whose versions affect which takes pass, because `pipelines.quality.word_errors` compares with them."""
 
-Place = tuple[int, int]
+UtteranceKey = tuple[int, int]
 """Index of a turn and index of an utterance in it."""
 
 
@@ -42,14 +42,14 @@ class SpeechStage:
         tts_b: the text-to-speech engine of the user; None for `tts`.
 
     Raises:
-        ConfigError: as `Cast`.
+        ConfigError: as `SpeakerVoices`.
     """
 
     name: ClassVar[str] = "speech"
     version: ClassVar[int] = 5
     inputs: ClassVar[tuple[str, ...]] = ("wording",)
     input_types: ClassVar[tuple[type, ...]] = (Dialogue,)
-    output_type: ClassVar[type] = Clips
+    output_type: ClassVar[type] = DialogueClips
 
     def __init__(
         self,
@@ -65,9 +65,9 @@ class SpeechStage:
         self.tts = tts
         self.tts_b = tts_b
         self._engines = {"A": tts, "B": tts_b or tts}
-        self._in_flight = InFlight(*(engine for engine in (tts, tts_b, recogniser) if engine is not None))
-        self.gate = Gate(gate, recogniser, self._in_flight)
-        self.cast = Cast(config, self._engines, seed)
+        self._threads = EngineThreads(*(engine for engine in (tts, tts_b, recogniser) if engine is not None))
+        self.gate = Gate(gate, recogniser, self._threads)
+        self.cast = SpeakerVoices(config, self._engines, seed)
         self.seed = seed
         self._reader = Reader(lexicon or load_lexicon(None))
 
@@ -85,14 +85,15 @@ class SpeechStage:
             **({"tts_b": self.tts_b.digest} if self.tts_b else {}),
         }
 
-    def run(self, batch: Sequence[tuple[Dialogue]]) -> StageResult[Clips]:
+    def run(self, batch: Sequence[tuple[Dialogue]]) -> StageResult[DialogueClips]:
         """Returns the clips of each dialogue, or its reject if every voice fails with an utterance."""
-        made = self._in_flight.map(self._speak_or_reject, [dialogue for (dialogue,) in batch])
+        made = self._threads.map(self._speak_or_reject, [dialogue for (dialogue,) in batch])
         return StageResult(
-            [each for each in made if isinstance(each, Clips)], [each for each in made if isinstance(each, Reject)]
+            [each for each in made if isinstance(each, DialogueClips)],
+            [each for each in made if isinstance(each, Reject)],
         )
 
-    def _speak_or_reject(self, dialogue: Dialogue) -> Clips | Reject:
+    def _speak_or_reject(self, dialogue: Dialogue) -> DialogueClips | Reject:
         """Returns the clips of a dialogue, or its reject if there is no voice or each one fails with an utterance."""
         try:
             with use_reader(self._reader):
@@ -102,7 +103,7 @@ class SpeechStage:
         except _Failed as failure:
             return make_reject(dialogue, self.name, failure.fault.reason, failure.fault.detail)
 
-    def _speak(self, dialogue: Dialogue) -> Clips:
+    def _speak(self, dialogue: Dialogue) -> DialogueClips:
         """Synthesises all utterances of a dialogue; returns the clips with the names and digests of their engines.
 
         Raises:
@@ -113,7 +114,7 @@ class SpeechStage:
         tts, tts_digest = self.tts.name, self.tts.digest
         if self.tts_b is not None:
             tts, tts_digest = f"{tts}{USERS_BY}{self.tts_b.name}", f"{tts_digest}; {self.tts_b.digest}"
-        return Clips(
+        return DialogueClips(
             dialogue_id=dialogue.dialogue_id,
             tts=tts,
             tts_digest=tts_digest,
@@ -122,7 +123,7 @@ class SpeechStage:
             clips=tuple(clips[place] for place in sorted(clips)),
         )
 
-    def _speak_as(self, speaker: str, dialogue: Dialogue) -> dict[Place, Clip]:
+    def _speak_as(self, speaker: str, dialogue: Dialogue) -> dict[UtteranceKey, UtteranceClip]:
         """Synthesises all utterances of one speaker with the first voice whose every utterance passes the gate.
 
         Raises:
@@ -136,8 +137,8 @@ class SpeechStage:
             if turn.speaker == speaker
             for index in range(len(turn.utterances))
         ]
-        n_takes: Counter[Place] = Counter()
-        failure = _Failed(Fault("misheard", "no voice was tried"))
+        n_takes: Counter[UtteranceKey] = Counter()
+        failure = _Failed(TakeFault("misheard", "no voice was tried"))
         for voice in self.cast.list_candidates(dialogue, speaker, self.gate.config.max_voices):
             try:
                 return {place: self._speak_until_passed(dialogue, place, voice, speed, n_takes) for place in places}
@@ -146,8 +147,8 @@ class SpeechStage:
         raise failure
 
     def _speak_until_passed(
-        self, dialogue: Dialogue, place: Place, voice: str, speed: float, n_takes: Counter[Place]
-    ) -> Clip:
+        self, dialogue: Dialogue, place: UtteranceKey, voice: str, speed: float, n_takes: Counter[UtteranceKey]
+    ) -> UtteranceClip:
         """Returns the clip of the first take of an utterance that passes the gate; `n_takes` counts the takes.
 
         If the engine refuses the text in this voice, no other take is tried.
@@ -158,18 +159,18 @@ class SpeechStage:
         turn = dialogue.turns[place[0]]
         tts = self._engines[turn.speaker]
         utterance, answer = turn.utterances[place[1]], find_answer_words(turn, place[1])
-        fault: Fault | None = None
+        fault: TakeFault | None = None
         for take in range(self.gate.config.max_takes):
             take_speed = _compute_take_speed(speed, take) if tts.has_speed else speed
             n_takes[place] += 1
             try:
-                with self._in_flight.call(tts):
+                with self._threads.call(tts):
                     said = say(tts, utterance.spoken_text, voice, take_speed, take)
             except TakeRefused as refusal:
-                fault = Fault(_REFUSED, str(refusal))
+                fault = TakeFault(_REFUSED, str(refusal))
                 continue
             except SpeechRefused as refusal:
-                raise _Failed(Fault(_REFUSED, str(refusal))) from refusal
+                raise _Failed(TakeFault(_REFUSED, str(refusal))) from refusal
             verdict = self.gate.judge(utterance, said.samples, take_speed, n_takes[place], answer)
             if verdict.fault is None:
                 return self._make_clip(place, voice, take_speed, said, verdict.hearing)
@@ -177,10 +178,12 @@ class SpeechStage:
         assert fault is not None
         raise _Failed(fault)
 
-    def _make_clip(self, place: Place, voice: str, speed: float, said: Speech, hearing: Hearing | None) -> Clip:
+    def _make_clip(
+        self, place: UtteranceKey, voice: str, speed: float, said: Speech, hearing: Hearing | None
+    ) -> UtteranceClip:
         """Makes the clip of a take that passed, scaled to the configured level."""
         level = scale_to_level(said.samples, self.config.level_dbfs)
-        return Clip(
+        return UtteranceClip(
             turn_index=place[0],
             utterance_index=place[1],
             voice=voice,
@@ -195,7 +198,7 @@ class SpeechStage:
 class _Failed(Exception):
     """No take of an utterance passed, or its voice cannot say it."""
 
-    def __init__(self, fault: Fault) -> None:
+    def __init__(self, fault: TakeFault) -> None:
         super().__init__(fault.reason)
         self.fault = fault
 

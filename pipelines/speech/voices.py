@@ -58,7 +58,7 @@ def is_held_out(voice: str, seed: int) -> bool:
     return int(ids.digest("held-out voice", seed, voice), 16) / 16**16 < HELD_OUT_SHARE
 
 
-class Cast:
+class SpeakerVoices:
     """Draws a voice and a speed for each speaker of a dialogue, by seed, dialogue and speaker.
 
     Args:

@@ -32,7 +32,7 @@ _SAID_TWICE: Final = frozenset({"self_correction"})
 """Forms whose question has words that are taken back: a new wording could take back the wrong ones."""
 
 TEMPERATURE: Final = 0.7
-Place = tuple[str, int]
+TurnKey = tuple[str, int]
 """Dialogue id and turn index."""
 
 
@@ -90,10 +90,12 @@ class WordingStage:
         said, n_failed = await self._ask(wanted, client)
         return StageResult([self._apply_wordings(dialogue, said) for dialogue in dialogues], [], n_to_retry=n_failed)
 
-    async def _ask(self, wanted: Mapping[Place, _Wanted], client: ChatClient) -> tuple[dict[Place, SpokenText], int]:
+    async def _ask(
+        self, wanted: Mapping[TurnKey, _Wanted], client: ChatClient
+    ) -> tuple[dict[TurnKey, SpokenText], int]:
         """Requests wordings, again if they fail the checks; returns them by place, and how many requests failed."""
-        said: dict[Place, SpokenText] = {}
-        failed: set[Place] = set()
+        said: dict[TurnKey, SpokenText] = {}
+        failed: set[TurnKey] = set()
         for attempt in range(MAX_ATTEMPTS):
             asked = [place for place in wanted if place not in said and place not in failed]
             payloads = [self._make_payload(place, wanted[place], attempt) for place in asked]
@@ -104,7 +106,7 @@ class WordingStage:
                     said[place] = new
         return said, len(failed)
 
-    def _make_payload(self, place: Place, wanted: _Wanted, attempt: int) -> dict[str, Any]:
+    def _make_payload(self, place: TurnKey, wanted: _Wanted, attempt: int) -> dict[str, Any]:
         """Makes the request for a wording; each attempt has its own seed."""
         prompt = read_prompt_texts("pipelines.wording")
         request = prompt[wanted.kind].strip().replace("{text}", wanted.said)
@@ -115,7 +117,7 @@ class WordingStage:
             "seed": ids.derive_seed(self._seed, *place, attempt) % 2**31,
         }
 
-    def _apply_wordings(self, dialogue: Dialogue, said: Mapping[Place, SpokenText]) -> Dialogue:
+    def _apply_wordings(self, dialogue: Dialogue, said: Mapping[TurnKey, SpokenText]) -> Dialogue:
         """Returns a dialogue with the new wordings of its turns; provenance names these turns and the model."""
         turns, by_model = [], []
         for turn in dialogue.turns:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
 
-from spoken.formulas.tokens import NUMBERS, Line, Token, is_operand
+from spoken.formulas.tokens import NUMBERS, Token, TokenSequence, is_operand
 from spoken.spoken_text import make_word_set
 
 _JOINING: Final = frozenset("=+*×÷/<>≤≥≠≈±√∛")
@@ -31,12 +31,12 @@ _QUANTITIES: Final = frozenset("TPVNCQ")
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
+class BracketPair:
     """A pair of brackets, by their indices among the tokens of a line."""
 
     start: int
     end: int
-    line: Line
+    line: TokenSequence
 
     @property
     def inside(self) -> list[Token]:
@@ -85,7 +85,7 @@ def _is_maths(token: Token) -> bool:
     return token.kind != "word" or token.text in {"and", "or"} or max(map(len, token.text.split())) == 1
 
 
-def read_brackets(line: Line) -> dict[int, str]:
+def read_brackets(line: TokenSequence) -> dict[int, str]:
     """Returns the reading of each bracket of a text, by its index among the tokens.
 
     Raises:
@@ -102,7 +102,7 @@ def read_brackets(line: Line) -> dict[int, str]:
                 raise line.make_refusal(at)
         elif token.kind == "close" and opened:
             start = opened.pop()
-            said[start], said[at] = _read_pair(Pair(start, at, line))
+            said[start], said[at] = _read_pair(BracketPair(start, at, line))
         elif token.kind == "close":
             alone.append(at)
     for at in alone + opened:
@@ -114,7 +114,7 @@ def read_brackets(line: Line) -> dict[int, str]:
     return said
 
 
-def _read_pair(pair: Pair) -> tuple[str, str]:
+def _read_pair(pair: BracketPair) -> tuple[str, str]:
     """Returns the readings of both brackets: commas in prose, "of" after a function, their names or "" in a formula.
 
     Raises:
@@ -149,7 +149,7 @@ def _read_pair(pair: Pair) -> tuple[str, str]:
     return "open parenthesis", "close parenthesis"
 
 
-def _read_prose(pair: Pair) -> tuple[str, str]:
+def _read_prose(pair: BracketPair) -> tuple[str, str]:
     """Returns the readings of both brackets in prose: mostly commas, but "" around a year or a number.
 
     Those of a function's argument are "of" and a comma.
@@ -162,7 +162,7 @@ def _read_prose(pair: Pair) -> tuple[str, str]:
     return ",", ";" if pair.is_maths and pair.n_commas else ","
 
 
-def _read_call(pair: Pair) -> tuple[str, str]:
+def _read_call(pair: BracketPair) -> tuple[str, str]:
     """Returns the readings of the brackets around a function's argument, as in "f(x)"; those of a sum are named too."""
     opening = "" if pair.before is not None and pair.before.kind == "function" else "of"
     if not any(token.kind == "operator" and token.text in "+-=<>≤≥±" for token in pair.inside[1:]):
@@ -171,7 +171,7 @@ def _read_call(pair: Pair) -> tuple[str, str]:
     return f"{opening} open parenthesis", "close parenthesis"
 
 
-def _is_factor(pair: Pair) -> bool:
+def _is_factor(pair: BracketPair) -> bool:
     """Returns whether the letter before the brackets is multiplied by them: "y(4 - y)", "RT(1 + B/V)", "P(1 + r)"."""
     letter, inside = pair.line.tokens[pair.start - 1].written, [token.written for token in pair.inside]
     is_sum = inside[:1] == ["1"] and inside[1:2] in (["+"], ["-"])
@@ -180,7 +180,7 @@ def _is_factor(pair: Pair) -> bool:
     return is_product or (len(letter) == 1 and is_in_it) or (is_sum and letter[-1:] in _QUANTITIES)
 
 
-def _is_called(pair: Pair) -> bool:
+def _is_called(pair: BracketPair) -> bool:
     """Returns whether the brackets contain the argument of a function: "f(x)", "f'(2)", "F_1(x)"."""
     at = pair.start - 1
     tokens = pair.line.tokens
@@ -203,7 +203,7 @@ def _is_called(pair: Pair) -> bool:
     return letter.text in _CALLED or bool(is_value) or (letter.text in _CALLED_OF and inside in _ARGUMENTS)
 
 
-def _is_beside_formula(pair: Pair) -> bool:
+def _is_beside_formula(pair: BracketPair) -> bool:
     """Returns whether the tokens before and after the brackets show that they are part of a formula."""
     before, after, line = pair.before, pair.after, pair.line
     if before is not None and _is_sign(line, pair.start - 1, before):
@@ -220,7 +220,7 @@ def _is_beside_formula(pair: Pair) -> bool:
     )
 
 
-def _is_sign(line: Line, at: int, token: Token) -> bool:
+def _is_sign(line: TokenSequence, at: int, token: Token) -> bool:
     """Returns whether the token at `at` is a sign of a formula; a hyphen is only if it can be a minus."""
     if token.kind != "operator":
         return False

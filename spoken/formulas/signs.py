@@ -8,9 +8,9 @@ from spoken.formulas.tokens import (
     NUMBERS,
     OPERANDS,
     OVER_LETTERS,
-    Line,
-    Place,
     Token,
+    TokenPosition,
+    TokenSequence,
     ends_term,
     is_operand,
     is_term,
@@ -36,13 +36,13 @@ _RATES: Final = make_word_set(
 )
 
 
-def read_sign(line: Line, at: int) -> str:
+def read_sign(line: TokenSequence, at: int) -> str:
     """Returns the words for the sign that is token `at` of the line; "," for a dash, "" for a hyphen inside a word.
 
     Raises:
         Unspeakable: it has no clear reading there.
     """
-    place = Place(line, at)
+    place = TokenPosition(line, at)
     sign = place.sign.text
     if sign in _BINARY:
         return _read_binary(place)
@@ -64,7 +64,7 @@ def _is_closing(token: Token | None) -> bool:
     return token is not None and token.kind == "close"
 
 
-def _read_binary(place: Place) -> str:
+def _read_binary(place: TokenPosition) -> str:
     """Returns the words for a sign such as plus or times, between two terms or before a number; "," for a bullet.
 
     Raises:
@@ -98,7 +98,7 @@ def _is_long_word(token: Token | None) -> bool:
     return token is not None and token.kind == "word" and len(token.text) > 1
 
 
-def _is_size(place: Place) -> bool:
+def _is_size(place: TokenPosition) -> bool:
     """Returns whether the sign is between the sides of a size: "a 4 m × 3 m room", "of dimensions 3 × 4"."""
     cue = place.get_neighbour(-2)
     if cue is not None and cue.text.lower() in {"dimension", "dimensions", "size"}:
@@ -107,7 +107,7 @@ def _is_size(place: Place) -> bool:
                for each in (place.left, place.right))  # fmt: skip
 
 
-def _read_prefix(place: Place) -> str:
+def _read_prefix(place: TokenPosition) -> str:
     """Returns the words for a sign before a number: "about" for "~5", "number" for "#1".
 
     Raises:
@@ -118,7 +118,7 @@ def _read_prefix(place: Place) -> str:
     raise place.make_refusal()
 
 
-def _read_slash(place: Place) -> str:
+def _read_slash(place: TokenPosition) -> str:
     """Returns the words for a slash: "divided by", "over", "per", "or" or "slash".
 
     Raises:
@@ -158,13 +158,13 @@ def _read_slash(place: Place) -> str:
     return "or" if left.text[1:].islower() and right.text.islower() else "slash"
 
 
-def _is_no_answer(place: Place) -> bool:
+def _is_no_answer(place: TokenPosition) -> bool:
     """Returns whether "N/A" is "not applicable": in no formula, and neither letter stands elsewhere."""
     written = [token.written for token in place.line.tokens]
     return not place.in_equation and written.count("N") == written.count("A") == "".join(written).count("N/A")
 
 
-def _read_arrow(place: Place) -> str:
+def _read_arrow(place: TokenPosition) -> str:
     """Returns the words for an arrow: "yields" in a reaction, else "to"; "in equilibrium with" for "⇌".
 
     Raises:
@@ -202,7 +202,7 @@ _SCORED: Final = re.compile(
 """Context of a score, of two numbers of which the first is greater."""
 
 
-def _find_term_start(place: Place) -> int:
+def _find_term_start(place: TokenPosition) -> int:
     """Returns the index of the first token of the term before a sign; that of the sign if there is no term.
 
     A term has numbers, letters, signs and whole brackets, but no words.
@@ -223,7 +223,7 @@ def _find_term_start(place: Place) -> int:
     return at
 
 
-def _read_comparison(place: Place) -> str:
+def _read_comparison(place: TokenPosition) -> str:
     """Returns the words for a comparison: "is less than", but "less than" after "for all x" and before a lone number.
 
     "greater" before a lone number is "more": ">5" is "more than five".
@@ -253,7 +253,7 @@ def _read_comparison(place: Place) -> str:
     raise place.make_refusal()
 
 
-def _read_equals(place: Place) -> str:
+def _read_equals(place: TokenPosition) -> str:
     """Returns "equals", or "equal" after "let x"; raises `Unspeakable` unless there is a term on both sides."""
     if ends_term(place.left) and starts_term(place):
         start = _find_term_start(place)
@@ -270,7 +270,7 @@ _BEFORE_NUMBERS: Final = make_word_set("at of is to from by was be between and o
 _UNCOUNTED: Final = (FUNCTION_WORDS - {"people", "per", "more"}) | {"today", "now", "later", "tomorrow", "again"}
 
 
-def _read_hyphen(place: Place) -> str:
+def _read_hyphen(place: TokenPosition) -> str:
     """Returns the words for a hyphen: "minus"; "to" or "and" in a range; "," for a dash; "" inside a word.
 
     Raises:
@@ -319,7 +319,7 @@ def _is_numbered(token: Token) -> bool:
     return re.fullmatch(r"[a-z]\d+", token.written) is not None
 
 
-def _opens_formula(place: Place) -> bool:
+def _opens_formula(place: TokenPosition) -> bool:
     """Returns whether the bracket after a sign contains only letters and numbers, no words: "-(x - 4)"."""
     inside = takewhile(lambda token: token.kind != "close", place.line.tokens[place.at + 2 :])
     return all(token.kind != "word" or is_operand(token) for token in inside)
@@ -331,7 +331,7 @@ def _is_symbolic(left: Token, right: Token) -> bool:
     return bool({left.kind, right.kind} & {"suffix", "function"}) or small or left.text in OVER_LETTERS
 
 
-def _read_minus_or_dash(place: Place) -> str:
+def _read_minus_or_dash(place: TokenPosition) -> str:
     """Returns "minus" or "," for a hyphen with nothing before it to subtract from: a sign or a dash."""
     right, left = place.right, place.left
     if right is None:
@@ -349,7 +349,7 @@ def _read_minus_or_dash(place: Place) -> str:
     return "minus" if is_signed and (is_tight or follows_sign or place.in_equation or is_listed) else ","
 
 
-def _read_between_numbers(place: Place, left: Token, right: Token) -> str:
+def _read_between_numbers(place: TokenPosition, left: Token, right: Token) -> str:
     """Returns the words for a hyphen between two numbers: "minus", "to" or "and" in a range, or "" ("a 50-50 chance").
 
     Raises:
@@ -398,9 +398,9 @@ _MULTIPLIES: Final = make_word_set("expression product products multiply multipl
 """Words of exercises in which "9 x 80" is a product and not a size."""
 
 
-def read_letter_x(line: Line, at: int) -> str:
+def read_letter_x(line: TokenSequence, at: int) -> str:
     """Returns the word for the letter x that is token `at`: "times" or, in sizes, "by" between numbers; else "x"."""
-    place = Place(line, at)
+    place = TokenPosition(line, at)
     left, right = place.left, place.right
     if left is None or right is None or right.kind not in NUMBERS:
         is_product = left is not None and right is not None and left.kind in NUMBERS and right.kind == "open"

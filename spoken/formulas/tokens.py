@@ -36,7 +36,7 @@ class Token:
     space_after: bool
 
 
-class Line:
+class TokenSequence:
     """All tokens of a text, and their common properties.
 
     Args:
@@ -89,10 +89,10 @@ class Line:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class TokenPosition:
     """One token with its neighbours."""
 
-    line: Line
+    line: TokenSequence
     at: int
 
     @property
@@ -151,7 +151,7 @@ def ends_term(token: Token | None) -> bool:
     return is_term(token) or (token is not None and token.kind == "close")
 
 
-def starts_term(place: Place) -> bool:
+def starts_term(place: TokenPosition) -> bool:
     """Returns whether a term follows: a number, letter, word or opening bracket, also after a sign of its own."""
     right = place.right
     if right is None:

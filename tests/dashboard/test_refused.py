@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from fastapi.testclient import TestClient
 
-from data_schemas.records import AudioDialogue, Clips, Dialogue, Reject
+from data_schemas.records import AudioDialogue, Dialogue, DialogueClips, Reject
 from tests.support.dashboards import SCRIPT, dialogues, indexed_client, write_small
 from tests.support.small_datasets import noisy_dialogue
 from tests.support.work_folders import PART, SOUND, make_clips, make_written, put_members, put_output
@@ -50,7 +50,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
         Dialogue,
         60,
     )
-    put_output(folder, "speech", [make_clips(7), make_clips(8)], Clips)
+    put_output(folder, "speech", [make_clips(7), make_clips(8)], DialogueClips)
     put_output(folder, "mixing", [MIXED], AudioDialogue)
     (folder / "runs").mkdir()
     gate = {"max_takes": 4, "max_voices": 2}

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from dashboard.app import create_app
-from data_schemas.records import Clips, Dialogue
+from data_schemas.records import Dialogue, DialogueClips
 from flows.token_rows import EncodedRows
 from kame_model.encode.token_dataset import TokenDataset
 from tests.support.dashboards import encode_small, write_small
@@ -27,7 +27,7 @@ def tokens(tmp_path_factory: pytest.TempPathFactory) -> TokenDataset:
     small = write_small(tmp_path_factory.mktemp("tokens") / "small")
     put_members(small, (9,))
     put_output(small, "wording", [make_written(9)], Dialogue)
-    put_output(small, "speech", [make_clips(9)], Clips)
+    put_output(small, "speech", [make_clips(9)], DialogueClips)
     return encode_small(small)
 
 

@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from data_schemas.errors import DatasetError
-from data_schemas.manifest import Counts, ShardEntry, make_manifest
+from data_schemas.manifest import DatasetCounts, ShardEntry, make_manifest
 from data_schemas.reader import DatasetReader
 from pipelines.figures import Figures, collect_figures
 from pipelines.run.publish import render_card
@@ -59,7 +59,7 @@ def entry(path: str, kind: str, version: str | None = None) -> ShardEntry:
 
 def test_the_card_has_a_config_for_every_version_of_oracles_and_counts_what_was_refused() -> None:
     shards = [entry("d", "data"), entry("o1", "oracle", "default"), entry("o2", "oracle", "brief")]
-    manifest = make_manifest(shards, Counts(dialogues=1, audio_s=1, events=1, rejects=0), "brief")
+    manifest = make_manifest(shards, DatasetCounts(dialogues=1, audio_s=1, events=1, rejects=0), "brief")
     configs = yaml.safe_load(render_card(manifest, Figures()).split("---")[1])["configs"]
     read = {each["config_name"]: each["data_files"] for each in configs}
     assert read == {
@@ -69,5 +69,5 @@ def test_the_card_has_a_config_for_every_version_of_oracles_and_counts_what_was_
     }
     figures = Figures()
     figures.rejects["mine", "not_json"] = 3
-    manifest = make_manifest([], Counts(dialogues=0, audio_s=0, events=0, rejects=3), "default")
+    manifest = make_manifest([], DatasetCounts(dialogues=0, audio_s=0, events=0, rejects=3), "default")
     assert "| mine | 0 | 0.0 | 3 |" in render_card(manifest, figures)

@@ -3,9 +3,9 @@
 import pytest
 from pydantic import ValidationError
 
-from data_schemas.manifest import Counts, Manifest, ShardEntry, make_manifest
+from data_schemas.manifest import DatasetCounts, Manifest, ShardEntry, make_manifest
 
-COUNTS = Counts(dialogues=2, audio_s=3.5, events=7, rejects=0)
+COUNTS = DatasetCounts(dialogues=2, audio_s=3.5, events=7, rejects=0)
 
 
 def entry(path: str, **changes: object) -> ShardEntry:

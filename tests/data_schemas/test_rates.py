@@ -6,10 +6,10 @@ import pytest
 
 from data_schemas.errors import ConfigError
 from data_schemas.rates import (
-    Cost,
-    Origin,
     RateBook,
     Rates,
+    RatesOrigin,
+    StepCost,
     estimate_step_time,
     format_rates,
     is_device,
@@ -20,8 +20,8 @@ from data_schemas.rates import (
 
 
 def rates_of(seconds: float, *, is_reference: bool = False, device: str = "cpu") -> Rates:
-    origin = Origin(day="2026-11-23", machine="a machine", is_reference=is_reference)
-    cost = Cost(step="tts", engine="piper", device=device, per="speech_s", seconds=seconds)
+    origin = RatesOrigin(day="2026-11-23", machine="a machine", is_reference=is_reference)
+    cost = StepCost(step="tts", engine="piper", device=device, per="speech_s", seconds=seconds)
     return Rates(origin=origin, costs=[cost])
 
 

@@ -42,8 +42,8 @@ from flows.runs.refresh import run_refresh
 from flows.settings import list_sample_sources
 from pipelines.figures import Figures
 from pipelines.figures import list_tables as figure_tables
-from pipelines.run.parts import MembershipBook
-from pipelines.run.plan import Plan, make_plan
+from pipelines.run.parts import MembershipFiles
+from pipelines.run.plan import RunPlan, make_plan
 from pipelines.run.stages import STAGES
 from pipelines.sources.items import SourceReading
 from tests.support.builders import make_item
@@ -221,7 +221,7 @@ def test_our_errors_are_said_once_and_fail_the_flow_run(
 def test_sigterm_stops_the_flow_run_and_reaches_the_command(
     server: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def told_to_stop(config: RefreshConfig) -> Plan:
+    def told_to_stop(config: RefreshConfig) -> RunPlan:
         os.kill(os.getpid(), signal.SIGTERM)
         raise AssertionError("the signal should have ended this task")
 
@@ -282,7 +282,7 @@ def test_a_corpus_of_56000_dialogues_stays_under_1800_tasks(tmp_path: Path) -> N
     shards: set[str] = set()
     for source, n in n_items.items():
         items = [_item(source, number) for number in range(n)]
-        book = MembershipBook(Store(str(tmp_path)), source, SplitConfig(), PartConfig())
+        book = MembershipFiles(Store(str(tmp_path)), source, SplitConfig(), PartConfig())
         shards |= {
             each.shard_id for each in book.update(SourceReading(items, [], n, is_whole=True), frozenset()).members
         }

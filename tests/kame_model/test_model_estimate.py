@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from data_schemas.config.training import TrainConfig
-from data_schemas.rates import Cost, Figure, Mfu, Origin, RateBook, Rates, StepTimes
+from data_schemas.rates import Mfu, PlanFigure, RateBook, Rates, RatesOrigin, StepCost, StepTimes
 from flows.settings import build_train_config, find_shipped_checkpoint
 from kame_model.checkpoint.kame_json import KameJson
 from kame_model.estimate import (
@@ -26,7 +26,7 @@ from tests.support.front_ends import LAYOUT, TEXT_CARD, random_batch, tiny_confi
 from tests.support.known import known
 
 pytestmark = pytest.mark.full
-ORIGIN = Origin(day="2026-11-23", machine="a machine")
+ORIGIN = RatesOrigin(day="2026-11-23", machine="a machine")
 UNMEASURED = Rates(origin=ORIGIN)
 
 
@@ -34,7 +34,7 @@ def config_of(preset: str, **typed: object) -> TrainConfig:
     return build_train_config(preset, "dialogues", None, {"data.datasets": [{"path": "rows"}], **typed})
 
 
-def plan(config: TrainConfig, rates: Rates, device: str, n_devices: int = 1) -> dict[str, Figure]:
+def plan(config: TrainConfig, rates: Rates, device: str, n_devices: int = 1) -> dict[str, PlanFigure]:
     codes = get_assumed_codes("codec2-learnt" if config.model.preset == "nano" else "mimi")
     found = estimate_training([config], *codes, RateBook([rates]), device, n_devices)
     return {each.key: each for each in found}
@@ -142,7 +142,7 @@ def test_equal_shapes_are_counted_once_for_all_stages_and_devices(monkeypatch: p
 
 def test_hours_are_frames_at_the_measured_rate() -> None:
     config = config_of("nano", max_steps=200)
-    cost = Cost(step="train", engine=name_training(config), per="frame", seconds=0.002)
+    cost = StepCost(step="train", engine=name_training(config), per="frame", seconds=0.002)
     figures = plan(config, Rates(origin=ORIGIN, costs=[cost]), "cpu")
     assert figures["training.nano.cpu.s"].value == pytest.approx(200 * config.data.batch_frames * 0.002)
     bounded = plan(config_of("nano", max_steps=200, max_hours=0.1), Rates(origin=ORIGIN, costs=[cost]), "cpu")

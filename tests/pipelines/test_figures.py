@@ -7,9 +7,9 @@ from typing import Literal
 import pytest
 
 from data_schemas.arrow import to_table
-from data_schemas.manifest import Counts, ShardEntry, make_manifest
+from data_schemas.manifest import DatasetCounts, ShardEntry, make_manifest
 from data_schemas.records import AudioDialogue, Hearing, OracleEvent, OracleRow
-from data_schemas.store import Store, Written
+from data_schemas.store import Store, WrittenFile
 from pipelines.figures import Figures, count_figures, list_tables
 from pipelines.run.publish import render_card
 from tests.support import mixed as made
@@ -32,7 +32,7 @@ def row(dialogue_id: str, source: str, form: str, hearings: list[Hearing | None]
     return replace(found, dialogue_id=dialogue_id, source=source, form=form)
 
 
-def entry_of(kind: Literal["data", "oracle"], n_rows: int, written: Written) -> ShardEntry:
+def entry_of(kind: Literal["data", "oracle"], n_rows: int, written: WrittenFile) -> ShardEntry:
     return ShardEntry(
         path=PATH, kind=kind, source="mine", split="train", oracle_version="default" if kind == "oracle" else None,
         n_rows=n_rows, n_bytes=written.n_bytes, sha256=written.sha256,
@@ -44,7 +44,7 @@ def counted(tmp_path: Path, rows: list[AudioDialogue]) -> tuple[Figures, str]:
     written = store.write_table(PATH, to_table(rows, AudioDialogue))
     entry = entry_of("data", len(rows), written)
     figures = count_figures(store, [entry], "default")
-    manifest = make_manifest([entry], Counts(dialogues=len(rows), audio_s=0.0, events=0, rejects=0), "default")
+    manifest = make_manifest([entry], DatasetCounts(dialogues=len(rows), audio_s=0.0, events=0, rejects=0), "default")
     return figures, render_card(manifest, figures)
 
 

@@ -8,13 +8,13 @@ from backends.tts.double import DoubleTts
 from data_schemas.config import MixingConfig, SurroundingsConfig
 from data_schemas.records import (
     AudioDialogue,
-    Clip,
-    Clips,
     Dialogue,
+    DialogueClips,
     DialogueWords,
     Hearing,
     Placement,
     Turn,
+    UtteranceClip,
     UtteranceWords,
     WordTiming,
 )
@@ -92,7 +92,7 @@ def backchannelled(word_index: int = 2, seconds: float = 0.05) -> Dialogue:
     return make_dialogue(asked, answer(), make_turn(2, "B", [make_utterance("Thank you.")]))
 
 
-def clips_of(dialogue: Dialogue, hearings: Sequence[Hearing | None] = (), speed: float = 1.0) -> Clips:
+def clips_of(dialogue: Dialogue, hearings: Sequence[Hearing | None] = (), speed: float = 1.0) -> DialogueClips:
     """Returns the double's speech of every utterance, at -27 dBFS.
 
     Args:
@@ -106,7 +106,7 @@ def clips_of(dialogue: Dialogue, hearings: Sequence[Hearing | None] = (), speed:
         for index, utterance in enumerate(turn.utterances):
             sound = scale_to_level(tts.synthesise(utterance.spoken_text, voice, speed).samples, -27.0)
             clips.append(
-                Clip(
+                UtteranceClip(
                     turn_index=turn.turn_index,
                     utterance_index=index,
                     voice=voice,
@@ -117,7 +117,7 @@ def clips_of(dialogue: Dialogue, hearings: Sequence[Hearing | None] = (), speed:
                     hearing=next(heard, None),
                 )
             )
-    return Clips(
+    return DialogueClips(
         dialogue_id=dialogue.dialogue_id,
         tts=tts.name,
         tts_digest=tts.digest,
@@ -127,7 +127,7 @@ def clips_of(dialogue: Dialogue, hearings: Sequence[Hearing | None] = (), speed:
     )
 
 
-def words_of(dialogue: Dialogue, clips: Clips) -> DialogueWords:
+def words_of(dialogue: Dialogue, clips: DialogueClips) -> DialogueWords:
     """Returns the double's own times of every word."""
     aligner = DoubleAligner()
     timed = tuple(
@@ -143,7 +143,7 @@ def words_of(dialogue: Dialogue, clips: Clips) -> DialogueWords:
     )
 
 
-def _text(dialogue: Dialogue, clip: Clip) -> str:
+def _text(dialogue: Dialogue, clip: UtteranceClip) -> str:
     return dialogue.turns[clip.turn_index].utterances[clip.utterance_index].spoken_text
 
 
@@ -152,7 +152,7 @@ def mix(
     mixing: MixingConfig | None = None,
     surroundings: SurroundingsConfig = CLEAN,
     seed: int = 0,
-    clips: Clips | None = None,
+    clips: DialogueClips | None = None,
 ) -> StageResult[AudioDialogue]:
     """Returns what the mixing stage makes of one dialogue."""
     clips = clips or clips_of(dialogue)

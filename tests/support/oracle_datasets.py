@@ -6,7 +6,7 @@ from typing import Any
 
 from data_schemas.arrow import to_table
 from data_schemas.config import OracleConfig
-from data_schemas.manifest import MANIFEST, Counts, ShardEntry, make_manifest
+from data_schemas.manifest import MANIFEST, DatasetCounts, ShardEntry, make_manifest
 from data_schemas.records import AudioDialogue, Dialogue, OracleRow, Quality, Surroundings
 from data_schemas.store import Store
 from pipelines.asking import run_alone
@@ -51,7 +51,7 @@ def dataset(folder: Path, oracles: dict[str, list[OracleRow]], dialogues: list[D
                 sha256=written.sha256,
             )
         )
-    counts = Counts(dialogues=len(dialogues), audio_s=0.0, events=0, rejects=0)
+    counts = DatasetCounts(dialogues=len(dialogues), audio_s=0.0, events=0, rejects=0)
     manifest = make_manifest(entries, counts, next(iter(oracles)))
     store.write_bytes(MANIFEST, manifest.model_dump_json().encode())
     return folder

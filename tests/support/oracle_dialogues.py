@@ -10,7 +10,7 @@ from backends.chat.protocol import ChatClient, ChatReply, Endpoint
 from data_schemas import ids
 from data_schemas.config import ChatConfig, MixingConfig, OracleConfig
 from data_schemas.errors import RequestError
-from data_schemas.records import Clip, Dialogue, Turn, Utterance, UtteranceWords, WordTiming
+from data_schemas.records import Dialogue, Turn, Utterance, UtteranceClip, UtteranceWords, WordTiming
 from data_schemas.units import SAMPLE_RATE_HZ, round_s
 from pipelines.mixing.layout import NoPlace, lay_out
 from pipelines.mixing.timing import place_turn
@@ -132,7 +132,9 @@ def laid_out(dialogue: Dialogue) -> Dialogue | None:
             timed = said(each.spoken_text, 0.0).words
             key = {"turn_index": turn.turn_index, "utterance_index": index}
             n_samples = round(len(timed) * WORD_S * SAMPLE_RATE_HZ)
-            clips.append(Clip(**key, voice="made", speed=1.0, n_samples=n_samples, flac=b"", words=timed, hearing=None))
+            clips.append(
+                UtteranceClip(**key, voice="made", speed=1.0, n_samples=n_samples, flac=b"", words=timed, hearing=None)
+            )
             words.append(UtteranceWords(**key, words=timed))
     draw = random.Random(ids.derive_seed("laid out", dialogue.dialogue_id))
     try:

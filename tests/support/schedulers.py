@@ -7,7 +7,7 @@ from typing import Any
 
 from dashboard.catalog import MissingError
 from dashboard.runs import LogLine, Run, Schedule, SchedulerGoneError, State
-from data_schemas.rates import Figure
+from data_schemas.rates import PlanFigure
 
 RUN = Run(
     run_id="r1",
@@ -93,12 +93,12 @@ class KeptScheduler:
     def sample_settings(self) -> Mapping[str, Any]:
         return {"sources": [{"name": "gsm8k", "path": "samples.jsonl"}]}
 
-    def plan(self, kind: str, settings: Mapping[str, Any]) -> list[Figure]:
+    def plan(self, kind: str, settings: Mapping[str, Any]) -> list[PlanFigure]:
         self._answer()
         self.planned.append((kind, settings))
         return [
-            Figure("wall_s", "machine", f"wall time of {kind}", 5400.0, "s", "3 × 1,800 s", "measured, here"),
-            Figure("usd", "chat", "price", None, "USD", "", "unknown: no price is known"),
+            PlanFigure("wall_s", "machine", f"wall time of {kind}", 5400.0, "s", "3 × 1,800 s", "measured, here"),
+            PlanFigure("usd", "chat", "price", None, "USD", "", "unknown: no price is known"),
         ]
 
     def _answer(self) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 from data_schemas import ids
 from data_schemas.arrow import to_table
 from data_schemas.config.encode import EncodeConfig
-from data_schemas.manifest import DATA, MANIFEST, ORACLE, Counts, ShardEntry, make_manifest
+from data_schemas.manifest import DATA, MANIFEST, ORACLE, DatasetCounts, ShardEntry, make_manifest
 from data_schemas.reader import read_manifest_if_any
 from data_schemas.records import Audio, AudioDialogue, OracleRow
 from data_schemas.store import Store
@@ -86,7 +86,7 @@ def write_dataset(
                 )
             )
     n_rows = sum(map(len, shards))
-    counts = Counts(dialogues=n_rows, audio_s=1.0 * n_rows, events=3 * n_rows, rejects=0)
+    counts = DatasetCounts(dialogues=n_rows, audio_s=1.0 * n_rows, events=3 * n_rows, rejects=0)
     store.write_bytes(MANIFEST, make_manifest(entries, counts, version).model_dump_json().encode())
     return folder
 

@@ -4,7 +4,7 @@ from typing import Any
 
 from backends.tts.double import DoubleTts
 from data_schemas.config import GateConfig, SpeechConfig
-from data_schemas.records import Clips, Dialogue
+from data_schemas.records import Dialogue, DialogueClips
 from pipelines.speech.stage import SpeechStage
 from tests.support.builders import make_dialogue, make_turn, make_utterance
 
@@ -33,7 +33,7 @@ def speech(config: SpeechConfig | None = None, tts: Any = None, seed: int = 0, t
     return SpeechStage(config, GateConfig(asr="none"), tts or DoubleTts(), None, seed, tts_b=tts_b)
 
 
-def spoken(batch: list[Dialogue], **config: Any) -> list[Clips]:
+def spoken(batch: list[Dialogue], **config: Any) -> list[DialogueClips]:
     """Returns the clips of dialogues as the double says them.
 
     Args:

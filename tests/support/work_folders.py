@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from data_schemas.arrow import to_table
-from data_schemas.records import Clip, Clips, Dialogue
+from data_schemas.records import Dialogue, DialogueClips, UtteranceClip
 from pipelines.audio import to_flac
 from tests.support.builders import make_dialogue
 from tests.support.token_rows import said_turn
@@ -39,9 +39,9 @@ def make_written(number: int, says: str = "So how many?") -> Dialogue:
     return make_dialogue(*turns, dialogue_id=f"mine-{number}-v0", item_id=f"mine-{number}")
 
 
-def make_clips(number: int) -> Clips:
+def make_clips(number: int) -> DialogueClips:
     """Makes the clips of both utterances of a dialogue; the assistant's is `SOUND`."""
-    clip = Clip(
+    clip = UtteranceClip(
         turn_index=1,
         utterance_index=0,
         voice="amy",
@@ -51,7 +51,7 @@ def make_clips(number: int) -> Clips:
         words=(),
         hearing=None,
     )
-    return Clips(
+    return DialogueClips(
         dialogue_id=f"mine-{number}-v0",
         tts="piper",
         tts_digest="d",

@@ -16,20 +16,20 @@ from pipelines.script.exchange import Exchange
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
+class DialogueForm:
     """A form of dialogue: which exchanges it fits, and how it makes their turns."""
 
     fits: Callable[[Exchange], bool]
     write: Callable[[Exchange, FormsConfig, random.Random], tuple[Turn, ...]]
 
 
-def _load_form(name: str) -> Form:
+def _load_form(name: str) -> DialogueForm:
     """Returns the form whose functions are in the file with its name."""
     file = import_module(f"pipelines.script.forms.{name}")
-    return Form(file.fits, file.write)
+    return DialogueForm(file.fits, file.write)
 
 
-FORMS: Final[Mapping[str, Form]] = {name: _load_form(name) for name in FormShares.model_fields}
+FORMS: Final[Mapping[str, DialogueForm]] = {name: _load_form(name) for name in FormShares.model_fields}
 
 RECORDED: Final = "recorded"
 """The form of recorded sessions, which have no script and are therefore not in `FORMS`."""

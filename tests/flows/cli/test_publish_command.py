@@ -23,7 +23,7 @@ from data_schemas.flags import set_flag
 from data_schemas.hub import open_dataset
 from data_schemas.licences import collect_dataset_licences
 from data_schemas.manifest import MANIFEST
-from data_schemas.publishing import HubFile, Offer
+from data_schemas.publishing import HubFile, RepositoryContents
 from data_schemas.publishing import publish as send
 from data_schemas.reader import DatasetReader, read_manifest
 from data_schemas.records import AudioDialogue
@@ -323,7 +323,9 @@ def test_a_front_end_is_trained_of_it(hub: HubServer, quick_config: FrontEndConf
     manifest = read_manifest(Store(folder))
     paths = [MANIFEST, *(each.path for each in manifest.shards)]
     files = [HubFile(path, Path(folder) / path) for path in paths]
-    send(NAME, Offer("dataset", MANIFEST, [], files, paths.__contains__))  # whatever our samples' licences are
+    send(
+        NAME, RepositoryContents("dataset", MANIFEST, [], files, paths.__contains__)
+    )  # whatever our samples' licences are
     forget_commits(reading)
     trained = run_front_end(quick_config.model_copy(update={"datasets": [ADDRESS]}))
     assert trained.facts.training.step == 3

@@ -11,7 +11,7 @@ from data_schemas.reader import DatasetReader
 from data_schemas.records import AudioDialogue, OracleRow
 from flows.cli import show
 from pipelines.figures import Figures
-from pipelines.quality.check import Fault
+from pipelines.quality.check import DatasetFault
 
 
 def seen(what: RenderableType, width: int = 200) -> str:
@@ -69,7 +69,9 @@ def test_figures_name_sources_of_which_all_was_refused() -> None:
 
 
 def test_faults_are_shown_with_brackets_as_they_are(capsys: pytest.CaptureFixture[str]) -> None:
-    show.open_console().print(show.render_faults([Fault("data/[/x].parquet", "file exists", "[bold]missing :smile:")]))
+    show.open_console().print(
+        show.render_faults([DatasetFault("data/[/x].parquet", "file exists", "[bold]missing :smile:")])
+    )
     told = capsys.readouterr().out
     assert "data/[/x].parquet" in told
     assert "[bold]missing :smile:" in told

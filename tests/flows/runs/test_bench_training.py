@@ -7,7 +7,7 @@ import torch
 from typer.testing import CliRunner
 
 from data_schemas.config.training import TrainConfig
-from data_schemas.rates import Cost, Mfu, RateBook, Rates
+from data_schemas.rates import Mfu, RateBook, Rates, StepCost
 from flows.cli.app import app
 from flows.runs.bench import run_bench
 from flows.runs.bench_training import Clock, Place, make_speed
@@ -53,7 +53,7 @@ def test_the_speed_of_a_gpu_is_its_mfu_and_of_another_device_the_time_of_an_oper
     assert make_speed(make_config(), "H200", 98.9e12) == Mfu(device="H200", model="small", share=0.1)
     adapters = make_config(**{"init_from": "weights", "lora.rank": 8, "hardware.precision": "fp32"})
     assert make_speed(adapters, "H200", 6.7e12) == Mfu(device="H200", model="small/lora", share=0.1)
-    assert make_speed(make_config(), "cpu", 1e10) == Cost(step="flop", device="cpu", per="operation", seconds=1e-10)
+    assert make_speed(make_config(), "cpu", 1e10) == StepCost(step="flop", device="cpu", per="operation", seconds=1e-10)
 
 
 @pytest.mark.full

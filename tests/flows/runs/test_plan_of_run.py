@@ -13,7 +13,7 @@ from backends.chat.double import DoubleEngine
 from data_schemas.config import RefreshConfig
 from data_schemas.config.front_end import FrontEndConfig
 from data_schemas.errors import ConfigError
-from data_schemas.rates import Cost, RateBook, Rates
+from data_schemas.rates import RateBook, Rates, StepCost
 from flows.cli.app import app
 from flows.runs import bench
 from flows.runs.bench import run_bench
@@ -178,7 +178,7 @@ def test_items_of_sources_are_counted(config: RefreshConfig, rates: Rates) -> No
 
 
 def test_codecs_of_presets_and_all_that_were_measured_are_planned(config: RefreshConfig, rates: Rates) -> None:
-    costs = [Cost(step="codec", engine=each, per="duration_s", seconds=0.5) for each in ("codec2-neural", "mine")]
+    costs = [StepCost(step="codec", engine=each, per="duration_s", seconds=0.5) for each in ("codec2-neural", "mine")]
     book = RateBook([rates.model_copy(update={"costs": [*rates.costs, *costs]})])
     figures = {each.key: each.value for each in plan_dataset(config, book, {"gsm8k": 10})}
     of_nano, of_mine, of_mimi = (figures[f"processor.codec.{each}"] for each in ("codec2-neural", "mine", "mimi"))

@@ -15,7 +15,7 @@ from backends.codec.codec2_learnt import LearntCodec2, LearntCodec2Options
 from backends.codec.mimi import Mimi
 from data_schemas.config.model import LoraConfig, SamplingConfig
 from data_schemas.errors import ConfigError, StoreError
-from data_schemas.store import Store, Written
+from data_schemas.store import Store, WrittenFile
 from kame_model.checkpoint.export import export_checkpoint, record_free_running
 from kame_model.checkpoint.files import digest_files
 from kame_model.checkpoint.kame_json import (
@@ -309,7 +309,7 @@ def test_free_runs_half_told_are_told_again(voice: Path, tmp_path: Path, monkeyp
     out = exported(voice, tmp_path / "out")
     before, write = contents(out), Store.write_bytes
 
-    def fill_up(self: Store, path: str, data: bytes) -> Written:
+    def fill_up(self: Store, path: str, data: bytes) -> WrittenFile:
         if path == "kame.json":
             raise StoreError("No space left on device.", "")
         return write(self, path, data)

@@ -9,7 +9,7 @@ from backends import registry
 from backends.aligner.double import DoubleAligner
 from backends.aligner.protocol import AlignmentRefused
 from data_schemas.config import AlignmentConfig
-from data_schemas.records import Clips, Dialogue, DialogueWords, WordTiming
+from data_schemas.records import Dialogue, DialogueClips, DialogueWords, WordTiming
 from pipelines.alignment.stage import AlignmentStage
 from tests.support.spoken_dialogues import dialogues, spoken
 
@@ -18,7 +18,7 @@ def alignment(aligner: Any = None, **config: Any) -> AlignmentStage:
     return AlignmentStage(AlignmentConfig(aligner="double", **config), aligner or DoubleAligner())
 
 
-def timed(batch: list[Dialogue], clips: list[Clips]) -> list[DialogueWords]:
+def timed(batch: list[Dialogue], clips: list[DialogueClips]) -> list[DialogueWords]:
     return alignment().run(list(zip(batch, clips, strict=True))).outputs
 
 
@@ -76,12 +76,12 @@ def test_words_found_badly_or_elsewhere_are_rejects(aligner: Any, config: dict[s
     assert len(result.outputs) == 1 - len(reasons)
 
 
-def speak_one() -> tuple[Dialogue, Clips]:
+def speak_one() -> tuple[Dialogue, DialogueClips]:
     (one,) = dialogues()
     return one, spoken([one])[0]
 
 
-def own_times(dialogue: Dialogue, clips: Clips) -> Clips:
+def own_times(dialogue: Dialogue, clips: DialogueClips) -> DialogueClips:
     """The clips as an engine gives them that tells when each word is said."""
     (found,) = timed([dialogue], [clips])
 

@@ -14,7 +14,7 @@ from backends.acoustics import simulate_impulse_response
 from data_schemas.config import SurroundingsConfig
 from data_schemas.units import SAMPLE_RATE_HZ, seconds_to_samples
 from pipelines.audio import PEAK_LIMIT, Sound, decode_flac, measure_peak_dbfs, measure_rms_dbfs
-from pipelines.mixing.surroundings import Plan, apply_surroundings, draw_plan
+from pipelines.mixing.surroundings import SurroundingsPlan, apply_surroundings, draw_plan
 from pipelines.quality.dialogue_rules import check_dialogue
 from tests.support import mixed as made
 
@@ -24,7 +24,7 @@ EVERYTHING = SurroundingsConfig(
 SAID = [slice(4_800, 19_200), slice(28_800, 43_200)]
 
 
-def plan(**changes: object) -> Plan:
+def plan(**changes: object) -> SurroundingsPlan:
     config = SurroundingsConfig(room_share=1, rt60_max_s=0.2)
     drawn = replace(draw_plan(config, random.Random(3)), level_dbfs=-26.0, snr_db=None, is_telephone=False)
     return replace(drawn, **{"room": None, **changes})  # type: ignore[arg-type]

@@ -6,7 +6,7 @@ import pytest
 
 from data_schemas.config import OracleConfig
 from data_schemas.records import Dialogue
-from pipelines.oracle.plan import Plan, plan_dialogue
+from pipelines.oracle.plan import OraclePlan, plan_dialogue
 from spoken.spoken_text import split_words
 from tests.support.builders import make_dialogue, make_turn
 from tests.support.oracle_dialogues import (
@@ -28,11 +28,11 @@ CONFIG = OracleConfig()
 BOTH = OracleConfig(both_directions=True)
 
 
-def planned(dialogue: Dialogue, config: OracleConfig = CONFIG) -> Plan:
+def planned(dialogue: Dialogue, config: OracleConfig = CONFIG) -> OraclePlan:
     return plan_dialogue(dialogue.turns, config)
 
 
-def turns_asked(plan: Plan) -> list[tuple[int, str]]:
+def turns_asked(plan: OraclePlan) -> list[tuple[int, str]]:
     return sorted({(event.turn_index, event.speaker) for event in plan.events})
 
 

@@ -12,7 +12,7 @@ import pytest
 from data_schemas import ids
 from data_schemas.arrow import from_table, to_table
 from data_schemas.errors import DatasetError
-from data_schemas.manifest import MANIFEST, Counts, Manifest, ShardEntry, make_manifest
+from data_schemas.manifest import MANIFEST, DatasetCounts, Manifest, ShardEntry, make_manifest
 from data_schemas.reader import read_manifest
 from data_schemas.records import AudioDialogue, OracleRow, Reject
 from data_schemas.store import Store
@@ -192,7 +192,7 @@ def counts_one_more(manifest: Manifest, counted: str) -> Manifest:
             lambda manifest: manifest.model_copy(update={"fingerprint": "0" * 16}),
         ),
         ("files are of a known kind", with_kind_nobody_knows),
-        *(("counts add up", partial(counts_one_more, counted=each)) for each in Counts.model_fields),
+        *(("counts add up", partial(counts_one_more, counted=each)) for each in DatasetCounts.model_fields),
     ],
 )
 def test_a_manifest_that_is_not_true_is_found(dataset: Path, rule: str, change: Callable[[Manifest], Manifest]) -> None:

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from data_schemas.records import HeardTurn, RecordedVoice, SaidPiece
-from pipelines.recordings.cutting import MOST_S, QUIET_S, Piece, cut_session
+from pipelines.recordings.cutting import MOST_S, QUIET_S, CutDialogue, cut_session
 
 LENGTH_S = 600.0
 
@@ -26,7 +26,7 @@ def said(*pieces: tuple[str, float]) -> list[SaidPiece]:
     return [SaidPiece(text=text, time_s=time_s) for text, time_s in pieces]
 
 
-def told(pieces: list[Piece]) -> list[list[tuple[str, list[str]]]]:
+def told(pieces: list[CutDialogue]) -> list[list[tuple[str, list[str]]]]:
     return [[(turn[0].speaker, [each.text for each in turn]) for turn in piece.turns] for piece in pieces]
 
 

@@ -93,7 +93,7 @@ def place(monkeypatch: pytest.MonkeyPatch) -> Place:
             one.made.run_one()
         return [future for future in futures if future.done()], []
 
-    monkeypatch.setattr(workers, "open_place", lambda config: one)
+    monkeypatch.setattr(workers, "open_executor_provider", lambda config: one)
     monkeypatch.setattr(workers, "wait", wait)
     return one
 

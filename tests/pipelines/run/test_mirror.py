@@ -23,7 +23,7 @@ from typer.testing import CliRunner
 from data_schemas.buckets import Bucket
 from data_schemas.config import RefreshConfig
 from data_schemas.errors import StoreError
-from data_schemas.manifest import DATA, Counts, ShardEntry, make_manifest
+from data_schemas.manifest import DATA, DatasetCounts, ShardEntry, make_manifest
 from data_schemas.reader import DatasetReader
 from data_schemas.store import Store
 from flows.cli.app import app
@@ -345,7 +345,7 @@ def publish_one_shard(bucket: Bucket, here: Store, lease: leases.Lease, digit: s
         shard = here.write_bytes(f"data/train-s-{digit * 16}.parquet", digit.encode())
         entry = {"path": shard.path, "kind": DATA, "source": "s", "split": "train", "sha256": shard.sha256}
         listed = ShardEntry.model_validate(entry | {"n_rows": 1, "n_bytes": 1})
-        manifest = make_manifest([listed], Counts(dialogues=1, audio_s=1.0, events=0, rejects=0), "v1")
+        manifest = make_manifest([listed], DatasetCounts(dialogues=1, audio_s=1.0, events=0, rejects=0), "v1")
         here.write_bytes("dataset.json", manifest.model_dump_json().encode())
         here.write_bytes("README.md", digit.encode())
         remove_superseded(here, manifest)

@@ -7,12 +7,22 @@ import pytest
 from data_schemas.config import ChatConfig, OracleConfig, PriceConfig, RefreshConfig, SpeechConfig
 from data_schemas.config.speech import AlignmentConfig, GateConfig
 from data_schemas.errors import ConfigError
-from data_schemas.rates import ChatRate, Cost, DialogueShape, Figure, Origin, PromptSize, RateBook, Rates, Sizes
+from data_schemas.rates import (
+    ChatRate,
+    DialogueShape,
+    EngineSizes,
+    PlanFigure,
+    PromptSize,
+    RateBook,
+    Rates,
+    RatesOrigin,
+    StepCost,
+)
 from pipelines.asking import read_prompt_texts
 from pipelines.oracle.prompts import choose_prompts
 from pipelines.run.estimate import PAPER, count_dialogues, estimate_dataset
 
-ORIGIN = Origin(day="2026-11-23", machine="a machine")
+ORIGIN = RatesOrigin(day="2026-11-23", machine="a machine")
 SHAPE = DialogueShape(
     source="gsm8k", n_items=100, n_spoken=10, dialogues_per_item=0.8, utterances=3, words=80, speech_s=20,
     duration_s=25, requests=6,
@@ -25,7 +35,7 @@ WORDS = ChatRate(
     model="double", prompt=read_prompt_texts("pipelines.wording")["version"], stage="wording", n_calls=10,
     calls_per_request=1.25, tokens_in=100, tokens_cached=10, tokens_out=40, wall_s=0.2,
 )  # fmt: skip
-SIZES = Sizes(
+SIZES = EngineSizes(
     engines="double+double+none", parts_bytes_per_s=1000, shards_bytes_per_s=500, main_bytes=1e8, worker_bytes=2e8,
     chat_bytes=3e8,
 )  # fmt: skip
@@ -35,9 +45,9 @@ RATES = Rates(
     origin=ORIGIN,
     shapes=[SHAPE, SHAPE.model_copy(update={"source": "mmlu_pro", "duration_s": 50.0})],
     costs=[
-        *(Cost(step=step, engine=engine, per=per, seconds=0.5) for step, (engine, per) in COSTS.items()),
-        Cost(step="start", engine="double+double+none", per="worker", seconds=8),
-        Cost(step="publish", per="duration_s", seconds=0.01),
+        *(StepCost(step=step, engine=engine, per=per, seconds=0.5) for step, (engine, per) in COSTS.items()),
+        StepCost(step="start", engine="double+double+none", per="worker", seconds=8),
+        StepCost(step="publish", per="duration_s", seconds=0.01),
     ],
     chat=[CHAT],
     prompts=[PromptSize(prompt=choose_prompts(OracleConfig(), ChatConfig(engine="vllm")).version, tokens_in=400)],
@@ -55,7 +65,9 @@ def configure(**changed: object) -> RefreshConfig:
     return RefreshConfig.model_validate(settings | changed)
 
 
-def plan(config: RefreshConfig, n_workers: int = 2, rates: Rates = RATES, **n_dialogues: float) -> dict[str, Figure]:
+def plan(
+    config: RefreshConfig, n_workers: int = 2, rates: Rates = RATES, **n_dialogues: float
+) -> dict[str, PlanFigure]:
     found = estimate_dataset(config, n_dialogues or {"gsm8k": 160.0}, RateBook([rates]), n_workers, ["H200"])
     return {each.key: each for each in found}
 

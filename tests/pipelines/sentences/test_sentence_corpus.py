@@ -10,13 +10,13 @@ from data_schemas.config.speech_rows import SpeechRowsConfig
 from data_schemas.errors import ConfigError, DatasetError
 from data_schemas.splits import choose_split
 from pipelines.meaning import list_common_words
-from pipelines.sentences.corpus import Corpus, Line, draw_sentence, read_corpus
+from pipelines.sentences.corpus import Corpus, SourceSentence, draw_sentence, read_corpus
 from pipelines.sources.items import read_items
 from spoken.reader import speak
 from spoken.spoken_text import split_words
 from tests.support.sentences import speech_config
 
-LINES = [Line(f"mine-{n}", "mine", "How many?", f"There are {n} pens.") for n in range(10)]
+LINES = [SourceSentence(f"mine-{n}", "mine", "How many?", f"There are {n} pens.") for n in range(10)]
 CORPUS = Corpus(LINES, ["pen", "table"], "digest")
 
 

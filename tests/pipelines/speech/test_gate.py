@@ -12,7 +12,7 @@ from backends.engine import Samples
 from backends.tts.double import DoubleTts
 from backends.tts.protocol import Speech, SpeechRefused
 from data_schemas.config import GateConfig, SpeechConfig
-from data_schemas.records import Clips, Dialogue
+from data_schemas.records import Dialogue, DialogueClips
 from pipelines.speech.gate import Gate, find_answer_words, measure_longest_clipped_run, measure_longest_pause_s
 from pipelines.speech.stage import SpeechStage
 from pipelines.stage import StageResult
@@ -49,7 +49,7 @@ def dialogue(*kinds: str) -> Dialogue:
     return make_dialogue(question, answer)
 
 
-def spoken(studio: Studio, one: Dialogue | None = None, **gate: Any) -> StageResult[Clips]:
+def spoken(studio: Studio, one: Dialogue | None = None, **gate: Any) -> StageResult[DialogueClips]:
     stage = SpeechStage(SpeechConfig(tts="double"), GateConfig(asr="double", **gate), studio, studio, 0)
     return stage.run([(one or dialogue(),)])
 

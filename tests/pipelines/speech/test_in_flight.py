@@ -18,7 +18,7 @@ from backends.tts.double import DoubleTts
 from backends.tts.protocol import Speech, TextToSpeech
 from data_schemas.config import GateConfig, SpeechConfig
 from data_schemas.errors import BackendError
-from data_schemas.records import Clips
+from data_schemas.records import DialogueClips
 from pipelines.speech.stage import SpeechStage
 from pipelines.stage import StageResult
 from tests.support.http_servers import QuietHandler, http_server
@@ -90,7 +90,7 @@ def stage(server: Server, n_calls: int, recogniser: Recogniser | None = None) ->
     return SpeechStage(SpeechConfig(tts="openai"), TEXTS_HEARD, tts, recogniser, 0)
 
 
-def run(made: SpeechStage) -> StageResult[Clips]:
+def run(made: SpeechStage) -> StageResult[DialogueClips]:
     return made.run([(each,) for each in dialogues(N_DIALOGUES)])
 
 

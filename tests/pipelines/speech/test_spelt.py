@@ -10,7 +10,7 @@ from backends.engine import Samples
 from backends.tts.double import DoubleTts
 from backends.tts.protocol import Speech
 from data_schemas.config import AlignmentConfig, GateConfig, SpeechConfig
-from data_schemas.records import Clips, Dialogue, WordTiming
+from data_schemas.records import Dialogue, DialogueClips, WordTiming
 from pipelines.alignment.stage import AlignmentStage
 from pipelines.audio import decode_flac
 from pipelines.quality.word_errors import compare_transcript
@@ -59,7 +59,7 @@ def dialogue() -> Dialogue:
     return make_dialogue(make_turn(0, "B", [make_utterance(QUESTION)]))
 
 
-def spoken(mouth: Mouth, asr: str = "none") -> Clips:
+def spoken(mouth: Mouth, asr: str = "none") -> DialogueClips:
     gate, listener = GateConfig(asr=asr, max_takes=1, max_voices=1), None if asr == "none" else mouth
     stage = SpeechStage(SpeechConfig(tts="double"), gate, SpeltSpeech(mouth, SPELT), listener, 0, LEXICON)
     result = stage.run([(dialogue(),)])
@@ -90,7 +90,7 @@ def test_the_aligner_seeks_the_spelling_and_a_word_lasts_as_long_as_all_of_it() 
     assert utterance.words[-1].end_s == pytest.approx(sought[-1].end_s, abs=1e-3)
 
 
-def _sound(clips: Clips) -> tuple[Samples, int]:
+def _sound(clips: DialogueClips) -> tuple[Samples, int]:
     return decode_flac(clips.clips[0].flac), 24_000
 
 
