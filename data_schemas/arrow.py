@@ -1,4 +1,4 @@
-"""Conversion of records to Arrow tables and back; their schema is that of the Parquet files of a dataset.
+"""Serialization of records to Arrow tables and back; their schema is that of the Parquet files of a dataset.
 
 Schemas are derived from the dataclasses in `records/`, never written out.
 """

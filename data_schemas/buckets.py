@@ -56,17 +56,17 @@ class Bucket(Store):
         self._is_s3 = protocol == "s3"
 
     def exists(self, path: str) -> bool:
-        """See `Store.exists`; raises StoreError if the bucket cannot be read."""
+        """Whether an object, or any below it, exists; raises StoreError if the bucket cannot be read."""
         with self.translate_errors(path, "look for"):
             return super().exists(path)
 
     def list_files(self, folder: str, suffix: str = "") -> list[str]:
-        """See `Store.list_files`; raises StoreError if the bucket cannot be read."""
+        """Returns the sorted paths of all files below a folder; raises StoreError if the bucket cannot be read."""
         with self.translate_errors(folder, "list"):
             return super().list_files(folder, suffix)
 
     def remove(self, path: str) -> None:
-        """See `Store.remove`; a file that does not exist is not an error."""
+        """Deletes a file; if it does not exist, that is not an error."""
         with self.translate_errors(path, "remove"), suppress(FileNotFoundError):
             self.fs.rm_file(self.resolve_path(path))
 

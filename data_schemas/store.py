@@ -197,7 +197,7 @@ class Store:
             yield sink
 
     @contextmanager
-    def open_batch(self) -> Iterator["Batch"]:
+    def open_batch(self) -> Iterator["WriteBatch"]:
         """Opens a batch: files that are written in the block get their names at its end, in the order of writing.
 
         All contents are synced to the disk before the first rename. If the block raises an error, no file changes.
@@ -206,7 +206,7 @@ class Store:
             StoreError: if a file cannot be written or synced. Then no new file exists, and a file that was to be
                 replaced has its old or its new content.
         """
-        batch = Batch(self)
+        batch = WriteBatch(self)
         try:
             yield batch
             batch.rename_files()
@@ -226,7 +226,7 @@ class Store:
             raise StoreError(f"Cannot {doing} {self.resolve_path(path)}: {why}.", remedy) from error
 
 
-class Batch:
+class WriteBatch:
     """Files that are written to temporary files and renamed one after another; `Store.open_batch` makes one."""
 
     def __init__(self, store: Store) -> None:
@@ -235,20 +235,20 @@ class Batch:
         self._folders: dict[str, str] = {}  # folders in which names change, each with a path for error messages
 
     def write_bytes(self, path: str, data: bytes) -> WrittenFile:
-        """See `Store.write_bytes`."""
+        """Writes a file under a temporary name; returns its size and checksum."""
         with self.open_for_writing(path) as sink:
             sink.write(data)
         return WrittenFile(path, len(data), hashlib.sha256(data).hexdigest())
 
     def write_table(self, path: str, table: pa.Table) -> WrittenFile:
-        """See `Store.write_table`."""
+        """Writes a table to a Parquet file under a temporary name; returns its size and checksum."""
         sink = io.BytesIO()
         pq.write_table(table, sink, compression="zstd")
         return self.write_bytes(path, sink.getvalue())
 
     @contextmanager
     def open_for_writing(self, path: str) -> Iterator[Any]:
-        """See `Store.open_for_writing`; the file gets its name at the end of the batch."""
+        """Opens a binary file for writing, under a temporary name until the end of the batch."""
         store, aside = self._store, f"{path}.{uuid.uuid4().hex}{TEMPORARY}"
         with store.translate_errors(path, "write"):
             self._make_folder(path)

@@ -88,7 +88,7 @@ class Lexicon:
         def place(match: re.Match[str]) -> str:
             if match[0] not in held:
                 if len(held) >= _PLACES:
-                    raise Unspeakable("symbol", "more entries of the lexicon than one text may have")
+                    raise Unspeakable("symbol", "the text has too many lexicon entries")
                 held[match[0]] = chr(_FIRST + len(held))
             return held[match[0]]
 

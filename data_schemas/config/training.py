@@ -1,4 +1,4 @@
-"""Training a front-end: data, optimiser, hardware, checkpoints and metrics."""
+"""Training a front-end: data, optimiser (optimizer), hardware, checkpoints and metrics."""
 
 from typing import Final, Literal, Self, get_args
 

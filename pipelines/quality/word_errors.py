@@ -1,4 +1,4 @@
-"""Compares a recogniser's transcript with the spoken text: counts word errors, numbers and names.
+"""Compares a recogniser's transcript with the spoken text: counts word errors (WER), numbers and names.
 
 This is the one implementation, for the quality gate and for `benchmarks/wer.py`. A different spelling of the same
 sounds is not an error: capitals, punctuation and hyphens; digits (read out as the script stage does) and other readings

@@ -28,7 +28,7 @@ from data_schemas.config import BudgetConfig, ChatConfig, RefreshConfig
 from data_schemas.errors import BackendError, StoreError
 from data_schemas.fingerprint import compute_fingerprint
 from data_schemas.records import Dialogue, Item, Reject
-from data_schemas.store import Batch, Store
+from data_schemas.store import Store, WriteBatch
 from pipelines.asking import AskingStage, OpenClient, gather_all, run_alone
 from pipelines.run.parts import ITEMS, Part, PartRecord
 from pipelines.run.stages import (
@@ -188,7 +188,7 @@ class Runner:
 
     def _put(
         self,
-        batch: Batch,
+        batch: WriteBatch,
         part: Part,
         stage: str,
         result: StageResult[Any],

@@ -1,4 +1,4 @@
-"""Reads rows as items: checks columns, deduplicates, and rejects broken rows and contaminated items."""
+"""Reads rows as items: checks columns, deduplicates, rejects broken rows and contaminated items (decontamination)."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence

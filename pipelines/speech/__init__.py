@@ -1,1 +1,1 @@
-"""The speech stage: synthesises clean speech for dialogues."""
+"""The speech stage: synthesises clean speech for dialogues (speech synthesis, text-to-speech)."""

@@ -1,4 +1,4 @@
-"""Rules for amounts of money."""
+"""Rules for amounts of money (currency)."""
 
 import re
 from typing import Final

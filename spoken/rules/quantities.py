@@ -60,7 +60,7 @@ def _read_fraction(match: Match) -> str:
         raise Unspeakable("number", match[0])
     percent = " percent" if match["percent"] else ""
     if re.search(r"(?i)\bgrade $", get_text_before(match)):
-        return f"{spell_cardinal(top)} over {spell_cardinal(bottom)}"  # a murmur
+        return f"{spell_cardinal(top)} over {spell_cardinal(bottom)}"  # a grade on a scale: "a grade 3/6 murmur"
     if whole:
         return f"{spell_number(whole)} and {_spell_parts(top, bottom)}{percent}"
     is_part = top == 1 < bottom and get_text_after(match).startswith(" of ")

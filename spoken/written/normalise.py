@@ -1,4 +1,4 @@
-"""Normalises written text before it is read: one form for each mark, no LaTeX, no formatting, one line."""
+"""Text normalization before text is read: one form for each mark, no LaTeX, no formatting, one line."""
 
 import re
 from typing import Final

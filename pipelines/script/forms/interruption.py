@@ -1,4 +1,4 @@
-"""The form with an interruption: the user cuts in; the assistant stops, listens, and answers briefly."""
+"""The form with an interruption (barge-in): the user interrupts; the assistant stops, listens, and answers briefly."""
 
 import random
 from typing import Final

@@ -29,7 +29,7 @@ def make_spoken(text: str) -> SpokenText:
         ValueError: it is not in spoken form.
     """
     if SPOKEN.fullmatch(text) is None:
-        raise ValueError(f"{text!r} is not written as it is said")
+        raise ValueError(f"{text!r} is not in spoken form")
     spans, at = [], 0
     for word in split_words(text):
         start = text.index(word, at)

@@ -17,7 +17,7 @@ from data_schemas.manifest import MANIFEST, Manifest
 from data_schemas.named_yaml import read_model
 from data_schemas.reader import read_manifest
 from data_schemas.records import SCHEMA_VERSION
-from data_schemas.store import Batch, Store
+from data_schemas.store import Store, WriteBatch
 from flows.cli.oracle import app as oracle_app
 from flows.runs.refresh import run_refresh
 from pipelines.oracle.ladder_section import list_report_paths
@@ -73,13 +73,13 @@ def test_the_manifest_is_written_last_and_lists_every_file_with_its_rows_and_che
     config: RefreshConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     written: list[str] = []
-    write: Callable[..., Any] = Batch.open_for_writing
+    write: Callable[..., Any] = WriteBatch.open_for_writing
 
-    def noted(self: Batch, path: str) -> Any:
+    def noted(self: WriteBatch, path: str) -> Any:
         written.append(path)
         return write(self, path)
 
-    monkeypatch.setattr(Batch, "open_for_writing", noted)
+    monkeypatch.setattr(WriteBatch, "open_for_writing", noted)
     manifest = refresh(config)
     of_dataset = [path for path in written if not path.startswith((".store", "runs"))]
     assert of_dataset[-2:] == [CARD, MANIFEST]

@@ -135,7 +135,7 @@ def test_our_own_words_are_read_aloud_as_they_stand_or_a_mistake() -> None:
     }
     assert len(ours) > 20
     assert {text for text in ours if speak(text) != text} == set()
-    with pytest.raises(ValueError, match="not written as it is said"):
+    with pytest.raises(ValueError, match="not in spoken form"):
         make_spoken("Wait: 5?")
 
 
