@@ -7,7 +7,7 @@ import shutil
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 from data_schemas.config import RefreshConfig
 from data_schemas.errors import StoreError
@@ -20,30 +20,19 @@ from flows.runs.tasks import Task, Tasks, run_tasks
 from pipelines.figures import Figures
 from pipelines.recordings import run as recordings
 from pipelines.run.execute import Runner, RunOne, run_chat_stage, run_on_part, start_chat_servers
-from pipelines.run.mirror import mirror_run
-from pipelines.run.parts import Part, PartRecord
+from pipelines.run.mirror import StageProgress, mirror_run
+from pipelines.run.parts import Part
 from pipelines.run.plan import RunPlan, check_request, collect_rejects, lock_dataset, make_plan
 from pipelines.run.publish import compact, publish
 from pipelines.run.stages import CHAT_STAGES, MIXING, ORACLE, STAGES, get_chat_model
 from pipelines.run.workers import Workers
-
-
-class Progress(Protocol):
-    """Receives the progress of a run."""
-
-    def begin_stage(self, name: str, n_items: int) -> None:
-        """Called when a stage begins, with the number of its items."""
-
-    def on_part(self, stage: str, part: Part, record: PartRecord) -> None:
-        """Called when the output of a part exists, made now or found."""
-
 
 Dataset = tuple[Manifest, Figures]
 
 
 def run_refresh(
     config: RefreshConfig,
-    progress: Progress,
+    progress: StageProgress,
     run_task: Callable[[Task[Any]], None] = Task.run,
     by_shard: bool = False,
 ) -> tuple[RunRecord, Manifest, Figures]:
@@ -66,7 +55,7 @@ def run_refresh(
     return record, *made
 
 
-def run_recordings(config: RefreshConfig, progress: Progress) -> tuple[RunRecord, Manifest, Figures]:
+def run_recordings(config: RefreshConfig, progress: StageProgress) -> tuple[RunRecord, Manifest, Figures]:
     """Makes or refreshes a dataset of a folder of recordings; see `run_refresh`.
 
     Recordings that were deleted from that folder are deleted from the dataset, too.
@@ -81,7 +70,9 @@ def run_recordings(config: RefreshConfig, progress: Progress) -> tuple[RunRecord
     return record, *made
 
 
-def make_refresh_tasks(config: RefreshConfig, progress: Progress, record: RunRecord, by_shard: bool) -> Tasks[Dataset]:
+def make_refresh_tasks(
+    config: RefreshConfig, progress: StageProgress, record: RunRecord, by_shard: bool
+) -> Tasks[Dataset]:
     """Yields the tasks of a refresh of question sets, and returns the manifest and figures of the dataset.
 
     Adds to `record` the incomplete parts and the estimate of them, as soon as they are known. Too little space on the
@@ -97,7 +88,7 @@ def make_refresh_tasks(config: RefreshConfig, progress: Progress, record: RunRec
     return (yield from _publish(lambda: publish(config, entries, collect_rejects(config, plan)), record))
 
 
-def make_recordings_tasks(config: RefreshConfig, progress: Progress, record: RunRecord) -> Tasks[Dataset]:
+def make_recordings_tasks(config: RefreshConfig, progress: StageProgress, record: RunRecord) -> Tasks[Dataset]:
     """Yields the tasks of a refresh of recordings, where one stage replaces the first six, and returns the dataset.
 
     The last task deletes all data of recordings that no longer exist.
@@ -139,7 +130,7 @@ def _run_stages(
     plan: RunPlan,
     stages: Sequence[str],
     run_one: RunOne,
-    progress: Progress,
+    progress: StageProgress,
     record: RunRecord,
     by_shard: bool = False,
 ) -> Tasks[None]:

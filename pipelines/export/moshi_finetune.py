@@ -29,7 +29,7 @@ _EXPORT = "export.json"
 
 
 @dataclass(frozen=True, slots=True)
-class ExportSummary:
+class MoshiFinetuneExport:
     """The exported dialogues by split, their total duration in seconds, and the number of flagged ones excluded."""
 
     dialogues: dict[str, int]
@@ -37,7 +37,7 @@ class ExportSummary:
     n_flagged: int
 
 
-def export_moshi_finetune(folder: str, out: str, on_dialogue: Callable[[], None] = lambda: None) -> ExportSummary:
+def export_moshi_finetune(folder: str, out: str, on_dialogue: Callable[[], None] = lambda: None) -> MoshiFinetuneExport:
     """Exports a dataset in moshi-finetune's format, without its flagged dialogues.
 
     `out` is complete at the end, or does not exist.
@@ -57,7 +57,7 @@ def export_moshi_finetune(folder: str, out: str, on_dialogue: Callable[[], None]
         return _write(reader, aside, on_dialogue)
 
 
-def _write(reader: DatasetReader, folder: Path, on_dialogue: Callable[[], None]) -> ExportSummary:
+def _write(reader: DatasetReader, folder: Path, on_dialogue: Callable[[], None]) -> MoshiFinetuneExport:
     """Writes the WAV file and the words of each dialogue that is not flagged into a folder, then the lists of both."""
     flags, lines = read_flagged(reader.store), dict[str, list[str]]()
     counts, audio_s, n_flagged = Counter[str](), 0.0, 0
@@ -81,7 +81,7 @@ def _write(reader: DatasetReader, folder: Path, on_dialogue: Callable[[], None])
         (folder / f"{split}.jsonl").write_text("\n".join(of_split) + "\n", encoding="utf-8")
     made_from = {"format": "moshi-finetune", "fingerprint": reader.manifest.fingerprint, "dialogues": dict(counts)}
     (folder / _EXPORT).write_text(json.dumps(made_from, indent=1) + "\n", encoding="utf-8")
-    return ExportSummary(dict(counts), round(audio_s, 3), n_flagged)
+    return MoshiFinetuneExport(dict(counts), round(audio_s, 3), n_flagged)
 
 
 def make_alignments(dialogue: AudioDialogue) -> dict[str, Any]:

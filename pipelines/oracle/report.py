@@ -52,7 +52,7 @@ class Embeddings(Protocol):
         """Returns the vectors [n_texts, n_dimensions], in the order of the texts."""
 
 
-class Group(Enum):
+class EventGroup(Enum):
     """The groups of turns whose events are measured together."""
 
     QUESTION = auto()
@@ -72,10 +72,10 @@ def measure_ladder(reader: DatasetReader, embeddings: Embeddings | None = None) 
     rows = _read_rows(reader)
     items = _read_items(reader)
     near = _make_nearness(rows, embeddings)
-    ladders: dict[Group, dict[str, list[MeasuredEvent]]] = {group: {} for group in Group}
+    ladders: dict[EventGroup, dict[str, list[MeasuredEvent]]] = {group: {} for group in EventGroup}
     for source in sorted({row.source for row in rows}):
         own = [row for row in rows if row.source == source]
-        for group in Group:
+        for group in EventGroup:
             if measured := _measure_events(own, items, group, near):
                 ladders[group][source] = measured
     every = [each for sources in ladders.values() for measured in sources.values() for each in measured]
@@ -92,9 +92,9 @@ def measure_ladder(reader: DatasetReader, embeddings: Embeddings | None = None) 
         embeddings=embeddings.model if embeddings else None,
         simulators=_list_simulators(rows),
         length_shares=measure_length_shares(every),
-        sources=figures[Group.QUESTION],
-        other_turns=figures[Group.OTHER_TURNS],
-        user_words=figures[Group.USER_WORDS],
+        sources=figures[EventGroup.QUESTION],
+        other_turns=figures[EventGroup.OTHER_TURNS],
+        user_words=figures[EventGroup.USER_WORDS],
     )
 
 
@@ -195,18 +195,18 @@ def _speak_answer(answer: str) -> str | None:
         return None
 
 
-def _select_events(row: OracleRow, item: _Item, group: Group) -> Iterator[OracleEvent]:
+def _select_events(row: OracleRow, item: _Item, group: EventGroup) -> Iterator[OracleEvent]:
     """Yields the events of a row that belong to a group of turns."""
     for event in row.events:
-        of_user = Group.QUESTION if event.turn_index == item.question_turn else Group.OTHER_TURNS
-        if group is (of_user if event.speaker == "A" else Group.USER_WORDS):
+        of_user = EventGroup.QUESTION if event.turn_index == item.question_turn else EventGroup.OTHER_TURNS
+        if group is (of_user if event.speaker == "A" else EventGroup.USER_WORDS):
             yield event
 
 
 def _measure_events(
     rows: Sequence[OracleRow],
     items: Mapping[str, _Item],
-    group: Group,
+    group: EventGroup,
     nearness: tuple[Nearness, Nearness | None],
 ) -> list[MeasuredEvent]:
     """Measures how close the oracles of a group are to their true answers and, at level 0, to those of other items.

@@ -48,14 +48,14 @@ _SHOWN: Final = ("data/", "oracles/", "rejects/", "prompts/")
 _NAMED_BY_CONTENT: Final = (*_SHOWN, f"{PARTS}/", "runs/")
 
 
-class Progress(Protocol):
+class StageProgress(Protocol):
     """Receives the progress of a run."""
 
     def begin_stage(self, name: str, n_items: int) -> None:
-        """Called when a stage begins."""
+        """Called when a stage begins, with the number of its items."""
 
     def on_part(self, stage: str, part: Part, record: PartRecord) -> None:
-        """Called when the output of a stage for a part exists."""
+        """Called when the output of a stage for a part exists, made now or found."""
 
 
 def get_work_folder(out: str) -> str:
@@ -103,7 +103,7 @@ def _read_if_any(store: Store, path: str) -> bytes | None:
 
 
 @contextmanager
-def mirror_run(config: RefreshConfig, progress: Progress) -> Iterator[tuple[RefreshConfig, Progress]]:
+def mirror_run(config: RefreshConfig, progress: StageProgress) -> Iterator[tuple[RefreshConfig, StageProgress]]:
     """Yields the configuration and progress for a run on a dataset that may be in a bucket.
 
     For a dataset in a local folder they are those given. Otherwise the run works in a local folder, into which the
@@ -133,7 +133,7 @@ def mirror_run(config: RefreshConfig, progress: Progress) -> Iterator[tuple[Refr
 class _Copying:
     """Progress that uploads each part when it is finished."""
 
-    def __init__(self, progress: Progress, mirror: "Mirror") -> None:
+    def __init__(self, progress: StageProgress, mirror: "Mirror") -> None:
         self._progress, self._mirror = progress, mirror
 
     def begin_stage(self, name: str, n_items: int) -> None:

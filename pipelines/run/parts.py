@@ -70,7 +70,7 @@ class PartRecord:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Member:
+class PartMember:
     """An item with the part and the shard to which it belongs permanently."""
 
     item: Item
@@ -82,7 +82,7 @@ class Member:
 class Membership:
     """The members of one source, in the order in which they were first read, and the rejects of its reading."""
 
-    members: list[Member]
+    members: list[PartMember]
     rejects: list[Reject]
 
 
@@ -103,12 +103,12 @@ class MembershipFiles:
         self._members_path = f"{MEMBERSHIP}/{source}.parquet"
         self._notes_path = f"{MEMBERSHIP}/{source}.json"
 
-    def read_known(self) -> list[Member]:
+    def read_known(self) -> list[PartMember]:
         """Returns the recorded members; if split or sizes have changed since, they are assigned to parts again."""
         if not self.store.exists(self._members_path):
             return []
         table = self.store.read_table(self._members_path)
-        members = from_table(table, Member)
+        members = from_table(table, PartMember)
         if (table.schema.metadata or {}).get(_PLAN) == self._plan.encode():
             return members
         items = [replace(each.item, split=splits.choose_split(each.item.group_id, self.split)) for each in members]
@@ -134,12 +134,12 @@ class MembershipFiles:
         rejects = self._collect_rejects(
             reading, [*dropped, *(_make_removed_reject(each.item) for each in gone)], members
         )
-        table = to_table(members, Member)
+        table = to_table(members, PartMember)
         metadata = {**(table.schema.metadata or {}), _PLAN: self._plan.encode()}
         self.store.write_table(self._members_path, table.replace_schema_metadata(metadata))
         return Membership(members, rejects)
 
-    def _assign_parts(self, known: Sequence[Member], items: Sequence[Item]) -> list[Member]:
+    def _assign_parts(self, known: Sequence[PartMember], items: Sequence[Item]) -> list[PartMember]:
         """Returns the items as members of new parts and shards, numbered after those of `known`."""
         by_split: dict[str, list[Item]] = defaultdict(list)
         for item in items:
@@ -152,7 +152,7 @@ class MembershipFiles:
             for position, item in enumerate(of_split):
                 part = position // per_part
                 stem = f"{item.source}-{split}"
-                new[item.item_id] = Member(
+                new[item.item_id] = PartMember(
                     item=item,
                     part_id=f"{stem}-p{n_parts[split] + part:05d}",
                     shard_id=f"{stem}-s{n_shards[split] + part // per_shard:04d}",
@@ -160,7 +160,7 @@ class MembershipFiles:
         return [new[item.item_id] for item in items]
 
     def _collect_rejects(
-        self, reading: SourceReading, dropped: Sequence[Reject], members: Sequence[Member]
+        self, reading: SourceReading, dropped: Sequence[Reject], members: Sequence[PartMember]
     ) -> list[Reject]:
         """Records and returns the rejects of reading and of dropped items, with those of earlier runs that still apply.
 
@@ -190,7 +190,7 @@ class MembershipFiles:
         return [each for each in refusals if each.item_id not in there or each.reason == "duplicate"] + still_away
 
 
-def make_part(members: Sequence[Member], recipes: Mapping[str, Recipe]) -> Part:
+def make_part(members: Sequence[PartMember], recipes: Mapping[str, Recipe]) -> Part:
     """Makes the part that has these members, with a fingerprint for the output of each stage in `recipes`."""
     first = members[0]
     items = [member.item for member in members]
@@ -209,7 +209,7 @@ def make_part(members: Sequence[Member], recipes: Mapping[str, Recipe]) -> Part:
     )
 
 
-def _refresh_member(member: Member, read: dict[str, Item]) -> Member:
+def _refresh_member(member: PartMember, read: dict[str, Item]) -> PartMember:
     """Returns the member with its item as read now; unchanged if it was not read, or only its revision differs."""
     now = read.get(member.item.item_id)
     if now is None or replace(now, revision=member.item.revision) == member.item:
@@ -217,7 +217,9 @@ def _refresh_member(member: Member, read: dict[str, Item]) -> Member:
     return replace(member, item=now)
 
 
-def _drop_contaminated(contaminated: frozenset[str], members: Iterable[Member]) -> tuple[list[Member], list[Reject]]:
+def _drop_contaminated(
+    contaminated: frozenset[str], members: Iterable[PartMember]
+) -> tuple[list[PartMember], list[Reject]]:
     """Returns the members whose questions are in no evaluation set, and the rejects of the others."""
     kept, dropped = [], []
     for member in members:
@@ -235,7 +237,7 @@ def _make_removed_reject(item: Item) -> Reject:
     return make_reject(item, STAGE, "removed_at_source", "stood in the source when it was read before")
 
 
-def _find_next_numbers(known: Sequence[Member], field: str) -> Counter[str]:
+def _find_next_numbers(known: Sequence[PartMember], field: str) -> Counter[str]:
     """Returns the next free number of a part or shard in each split; `field` is `part_id` or `shard_id`."""
     greatest: Counter[str] = Counter()
     for member in known:

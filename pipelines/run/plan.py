@@ -20,7 +20,7 @@ from data_schemas.reader import read_manifest_if_any
 from data_schemas.records import Reject
 from data_schemas.store import Store
 from pipelines.run.execute import Runner
-from pipelines.run.parts import Member, MembershipFiles, Part, make_part
+from pipelines.run.parts import MembershipFiles, Part, PartMember, make_part
 from pipelines.run.stages import describe_stages
 from pipelines.sources.items import SourceReading, read_evaluation_questions, read_items
 from pipelines.sources.reading import check_file
@@ -200,7 +200,7 @@ def collect_rejects(config: RefreshConfig, plan: RunPlan) -> dict[str, list[Reje
     return rejects
 
 
-def _make_parts(members: Sequence[Member], recipes: Mapping[str, Recipe], runner: Runner) -> list[Part]:
+def _make_parts(members: Sequence[PartMember], recipes: Mapping[str, Recipe], runner: Runner) -> list[Part]:
     """Returns the parts that these members make, after writing the items of each."""
     by_part = sorted(members, key=lambda member: member.part_id)  # stable: source order inside a part
     groups = [list(group) for _, group in groupby(by_part, key=lambda member: member.part_id)]

@@ -15,11 +15,11 @@ from data_schemas.reader import DatasetReader
 from data_schemas.records import AudioDialogue
 from pipelines.audio import decode_flac
 from pipelines.export import moshi_finetune
-from pipelines.export.moshi_finetune import ExportSummary, export_moshi_finetune
+from pipelines.export.moshi_finetune import MoshiFinetuneExport, export_moshi_finetune
 
 
 @pytest.fixture(scope="module")
-def exported(made: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, ExportSummary]:
+def exported(made: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, MoshiFinetuneExport]:
     out = tmp_path_factory.mktemp("export") / "moshi"
     return out, export_moshi_finetune(str(made), str(out))
 
@@ -36,7 +36,7 @@ def lines(out: Path) -> Iterator[tuple[Path, float]]:
 
 
 def test_every_dialogue_is_listed_in_its_split_for_kyutais_reader(
-    made: Path, exported: tuple[Path, ExportSummary]
+    made: Path, exported: tuple[Path, MoshiFinetuneExport]
 ) -> None:
     out, counts = exported
     listed = {path.relative_to(out).with_suffix("").as_posix() for path, _ in lines(out)}
@@ -51,7 +51,9 @@ def test_every_dialogue_is_listed_in_its_split_for_kyutais_reader(
     assert all(np.asarray(sample["data"]).shape[0] == 2 for sample in read)
 
 
-def test_sound_is_the_datasets_and_words_are_at_their_times(made: Path, exported: tuple[Path, ExportSummary]) -> None:
+def test_sound_is_the_datasets_and_words_are_at_their_times(
+    made: Path, exported: tuple[Path, MoshiFinetuneExport]
+) -> None:
     for row in rows(made):
         sound, rate_hz = soundfile.read(exported[0] / row.split / f"{row.dialogue_id}.wav", dtype="float32")
         assert (rate_hz, sound.shape) == (24_000, (row.n_samples, 2))

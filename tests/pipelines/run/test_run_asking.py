@@ -15,7 +15,7 @@ from data_schemas.records import Item
 from data_schemas.store import Store
 from pipelines.asking import gather_all
 from pipelines.run.execute import Runner, count_parts_at_once, run_asking
-from pipelines.run.parts import Member, Part, PartRecord, make_part
+from pipelines.run.parts import Part, PartMember, PartRecord, make_part
 from pipelines.stage import StageResult, make_recipes
 from tests.support.builders import make_item
 
@@ -78,7 +78,7 @@ def parts(runner: Runner) -> list[Part]:
     made = []
     for number in range(6):
         items = [make_item(f"part {number} item {n}", item_id=f"mine-{number}-{n}") for n in range(N_ITEMS)]
-        members = [Member(item=item, part_id=f"p{number}", shard_id="s0") for item in items]
+        members = [PartMember(item=item, part_id=f"p{number}", shard_id="s0") for item in items]
         part = make_part(members, make_recipes({"wording": Wording()}))
         runner.put_items([(part, items)])
         made.append(part)
