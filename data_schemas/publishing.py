@@ -48,14 +48,14 @@ class RepositoryContents:
         manifest: path of the file that lists all others; one of `last`.
         files: files named by their content, which can be uploaded before the manifest lists them.
         last: all other files; they are uploaded in one commit.
-        is_ours: whether a path can belong to such contents; all other files are never deleted.
+        owns_path: whether a path can belong to such contents; all other files are never deleted.
     """
 
     kind: Kind
     manifest: str
     files: Sequence[HubFile]
     last: Sequence[HubFile]
-    is_ours: Callable[[str], bool]
+    owns_path: Callable[[str], bool]
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +113,7 @@ class _Publication:
             self._head = str(api.repo_info(repository, repo_type=contents.kind).sha)
             tree = api.list_repo_tree(repository, recursive=True, revision=self._head, repo_type=contents.kind)
             self._there = {each.path: each for each in tree if isinstance(each, RepoFile)}  # no folders
-        foreign = [path for path in self._there if path not in _OF_THE_HUB and not contents.is_ours(path)]
+        foreign = [path for path in self._there if path not in _OF_THE_HUB and not contents.owns_path(path)]
         if foreign and contents.manifest not in self._there:
             raise ConfigError(
                 f"{repository} holds other files, such as {foreign[0]}, and no {contents.manifest}.",
@@ -130,7 +130,7 @@ class _Publication:
         files = [each for each in self._contents.files if not self._is_uploaded(each)]
         last = [each for each in self._contents.last if not self._is_uploaded(each)]
         wanted = {each.path for each in (*self._contents.files, *self._contents.last)}
-        gone = [path for path in self._there if path not in wanted and self._contents.is_ours(path)]
+        gone = [path for path in self._there if path not in wanted and self._contents.owns_path(path)]
         n_there = len(wanted) - len(files) - len(last)
         self._on_file(n_there)
         for first in range(0, len(files), FILES_A_COMMIT):
@@ -139,7 +139,7 @@ class _Publication:
             self._on_file(len(some))
         if files or last or gone:
             removals = [CommitOperationDelete(path) for path in gone]
-            message = f"Publish by kame; {self._contents.manifest} tells what is here"
+            message = f"Publish by kame; {self._contents.manifest} lists the files"
             self._commit([*map(self._make_addition, last), *removals], message)
             self._on_file(len(last))
         return Published(self._make_url(), len(files) + len(last), n_there, len(gone), self._head)

@@ -19,7 +19,7 @@ from spoken.pronunciations import Pronunciations
 from spoken.spoken_text import Unspeakable
 from spoken.written.traced import TracedText
 
-OURS: Final = Path(__file__).with_name("lexicon.tsv")
+DEFAULT_LEXICON: Final = Path(__file__).with_name("lexicon.tsv")
 _SAID: Final = re.compile(r"[A-Za-z]+(?:'[A-Za-z]+)*(?: [A-Za-z]+(?:'[A-Za-z]+)*)*")
 _CONSONANT: Final = re.compile(r"[b-df-gj-np-tv-z][a-z]+\b")
 """Start of a spoken form that is a word, while the written form may begin with the name of a letter: "mRNA"."""
@@ -132,7 +132,7 @@ def load_lexicon(path: str | None) -> Lexicon:
     Raises:
         ConfigError: see `read_lexicon`.
     """
-    default = read_lexicon(OURS)
+    default = read_lexicon(DEFAULT_LEXICON)
     return default if path is None else read_lexicon(Path(path)).merge_over(default)
 
 

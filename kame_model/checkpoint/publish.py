@@ -54,5 +54,5 @@ def collect_checkpoint_files(folder: str, repository: str, told: Mapping[str, st
             HubFile(CARD, written.encode()),
             HubFile(FACTS, facts.to_bytes()),
         ],
-        is_ours=lambda path: path in _FILES or path.startswith(f"{CODEC}/"),
+        owns_path=lambda path: path in _FILES or path.startswith(f"{CODEC}/"),
     )

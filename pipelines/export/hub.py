@@ -13,7 +13,7 @@ from data_schemas.publishing import HubFile, RepositoryContents
 from data_schemas.reader import DatasetReader
 from pipelines.run.publish import CARD
 
-_OURS = re.compile(
+_OUTPUTS = re.compile(
     r"(data|oracles/[^/]+|rejects)/[^/]+-[0-9a-f]{16}\.parquet|prompts/[^/]+/[^/]+\.yaml|report/oracle-[^/]+"
 )
 _USE = f"""\
@@ -50,15 +50,15 @@ def collect_dataset_files(folder: str, repository: str, given_licences: Mapping[
     licences = check_licences(collect_dataset_licences(reader), given_licences, folder)
     _refuse_flagged(reader, folder)
     shards = [HubFile(each.path, Path(store.resolve_path(each.path)), each.sha256) for each in reader.manifest.shards]
-    beside = [HubFile(path, store.read_bytes(path)) for path in store.list_files("prompts") if _OURS.fullmatch(path)]
-    reports = [HubFile(path, store.read_bytes(path)) for path in store.list_files("report") if _OURS.fullmatch(path)]
+    beside = [HubFile(path, store.read_bytes(path)) for path in store.list_files("prompts") if _OUTPUTS.fullmatch(path)]
+    reports = [HubFile(path, store.read_bytes(path)) for path in store.list_files("report") if _OUTPUTS.fullmatch(path)]
     card = add_licences_to_card(store.read_bytes(CARD).decode(), licences, _USE.format(repository))
     return RepositoryContents(
         kind="dataset",
         manifest=MANIFEST,
         files=[*shards, *beside],
         last=[*reports, HubFile(CARD, card.encode()), HubFile(MANIFEST, store.read_bytes(MANIFEST))],
-        is_ours=lambda path: path in (CARD, MANIFEST) or _OURS.fullmatch(path) is not None,
+        owns_path=lambda path: path in (CARD, MANIFEST) or _OUTPUTS.fullmatch(path) is not None,
     )
 
 

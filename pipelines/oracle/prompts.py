@@ -22,7 +22,7 @@ from spoken.conversation import Message, fill_request, to_messages
 
 Payload = dict[str, Any]
 
-_OURS = files("pipelines.oracle") / "prompt_sets"
+_PROMPT_SETS = files("pipelines.oracle") / "prompt_sets"
 
 FOR_SMALL_MODELS, FOR_OTHER_MODELS = "v2", "whole"
 SMALL_ENGINES = frozenset({"llamacpp", "double"})
@@ -140,7 +140,7 @@ def make_payload(
 
 def list_prompt_sets() -> list[str]:
     """Returns the names of the built-in prompt sets."""
-    return list_names(_OURS)
+    return list_names(_PROMPT_SETS)
 
 
 @lru_cache(maxsize=8)
@@ -155,7 +155,7 @@ def load_prompts(name: str) -> PromptSet:
     Raises:
         ConfigError: it does not exist, or is not a prompt set.
     """
-    return load_named(name, _OURS, PromptSet, "prompt set")
+    return load_named(name, _PROMPT_SETS, PromptSet, "prompt set")
 
 
 def choose_prompts(oracle: OracleConfig, chat: ChatConfig) -> PromptSet:

@@ -340,7 +340,7 @@ def _estimate_disk_and_memory(
         ("shards_bytes", "disk, the dataset", "shards_bytes_per_s"),
     ):
         if disk is None:
-            rows.append(make_unknown(key, MACHINE, title, "bytes", "no rates tell of sizes"))
+            rows.append(make_unknown(key, MACHINE, title, "bytes", "no rates include sizes"))
             continue
         rate = float(getattr(disk[0], field))
         rows.append(

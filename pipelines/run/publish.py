@@ -30,7 +30,7 @@ from pipelines.run.execute import Runner
 from pipelines.run.parts import Part
 
 CARD = "README.md"
-_OURS = re.compile(r"/[a-z0-9_]+(-[a-z0-9_]+)?-[0-9a-f]{16}\.parquet$")
+_OUTPUTS = re.compile(r"/[a-z0-9_]+(-[a-z0-9_]+)?-[0-9a-f]{16}\.parquet$")
 
 
 def compact(config: RefreshConfig, group: Sequence[Part]) -> list[ShardEntry]:
@@ -265,7 +265,7 @@ def remove_superseded(store: Store, manifest: Manifest) -> None:
     listed = {entry.path for entry in manifest.shards}
     for folder in ("data", "oracles", "rejects"):
         for path in store.list_files(folder, ".parquet"):
-            if path not in listed and _OURS.search(path):
+            if path not in listed and _OUTPUTS.search(path):
                 store.remove(path)
     remove_unused_prompts(store, manifest)
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from data_schemas.errors import ConfigError
-from spoken.lexicon import OURS, Lexicon, load_lexicon, read_lexicon
+from spoken.lexicon import DEFAULT_LEXICON, Lexicon, load_lexicon, read_lexicon
 from spoken.reader import Reader, read_aloud, speak, use_reader
 
 
@@ -53,7 +53,7 @@ def test_a_bad_line_is_told_with_its_place(tmp_path: Path, line: str, fault: str
 
 
 def test_saying_our_own_entries_again_changes_nothing() -> None:
-    for written, said in read_lexicon(OURS).entries.items():
+    for written, said in read_lexicon(DEFAULT_LEXICON).entries.items():
         spoken = read_aloud(f"the {written} there").text
         assert said in spoken
         assert speak(spoken) == spoken
