@@ -59,9 +59,9 @@ class ReadingGen(FrontEndGen):
 
     def _replace(self, sampled: Tensor) -> None:
         """Replaces the sampled text tokens of this frame by those of the given texts, in place."""
-        told = [int(text[self._frame]) if self._frame < len(text) else PADDING_ID for text in self._texts]
-        sampled.copy_(torch.tensor(told))
-        self._gen.said = told
+        tokens = [int(text[self._frame]) if self._frame < len(text) else PADDING_ID for text in self._texts]
+        sampled.copy_(torch.tensor(tokens))
+        self._gen.said = tokens
 
 
 def draw_sentences(dataset: TokenDataset, n: int) -> list[Sides]:

@@ -167,13 +167,13 @@ def run_step(step: Step, out: Path, machine: str) -> Result:
             if code:
                 break
     shutil.rmtree(work)
-    told = read_figures(step, printed, figures) if code == 0 else None
-    reason = "" if told is not None else describe_end(code, log.read_text(encoding="utf-8"))
+    results = read_figures(step, printed, figures) if code == 0 else None
+    reason = "" if results is not None else describe_end(code, log.read_text(encoding="utf-8"))
     state: State = "measured"
-    if told is None:
+    if results is None:
         state = "does not fit" if any(sign in reason for sign in _NO_MEMORY) else "failed"
     seconds = round(time.monotonic() - began_s, 1)
-    return Result.make(step, state, machine, seconds=seconds, reason=reason, figures=told)
+    return Result.make(step, state, machine, seconds=seconds, reason=reason, figures=results)
 
 
 def read_figures(step: Step, printed: str, file: Path) -> Any:
@@ -193,8 +193,8 @@ def read_figures(step: Step, printed: str, file: Path) -> Any:
 def describe_end(code: int, log: str) -> str:
     """Returns why a step has no figures: the line of its log about a lack of memory, else exit code and last line."""
     lines = [line.strip() for line in log.splitlines() if line.strip()] or ["no output"]
-    told = [line for line in lines if any(sign in line for sign in _NO_MEMORY)]
-    return told[-1] if told else f"exit code {code}: {lines[-1]}"
+    memory_errors = [line for line in lines if any(sign in line for sign in _NO_MEMORY)]
+    return memory_errors[-1] if memory_errors else f"exit code {code}: {lines[-1]}"
 
 
 def find_known(out: Path, step: Step, machine: str) -> Result | None:
@@ -273,29 +273,29 @@ def _format_table(results: Sequence[Result]) -> Iterator[str]:
 
 def _list_rows(result: Result) -> Iterator[str]:
     """Yields the rows of a step: one, of a server one for each number of callers, of a computed table its lines."""
-    told = result.figures
+    figures = result.figures
     match result.kind:
         case "training":
             yield (
-                f"| {result.title} | {told['n_devices']} × {told['device']} | {told['n_steps']} "
-                f"| {told['memory_gb']:.1f} | {told['computed_gb']:.1f} | {told['frames_per_s']:,.0f} "
-                f"| {told['tokens_per_s']:,.0f} | {told['mfu']:.1%} "
-                f"| {told['first_loss']:.2f}, {told['last_loss']:.2f} |"
+                f"| {result.title} | {figures['n_devices']} × {figures['device']} | {figures['n_steps']} "
+                f"| {figures['memory_gb']:.1f} | {figures['computed_gb']:.1f} | {figures['frames_per_s']:,.0f} "
+                f"| {figures['tokens_per_s']:,.0f} | {figures['mfu']:.1%} "
+                f"| {figures['first_loss']:.2f}, {figures['last_loss']:.2f} |"
             )
         case "serving":
-            for each in told["times"]:
+            for each in figures["times"]:
                 yield (
-                    f"| {result.title} | {told['largest_in_real_time']} | {each['n_sessions']} "
+                    f"| {result.title} | {figures['largest_in_real_time']} | {each['n_sessions']} "
                     f"| {each['bare_p50_ms']:.1f} | {each['server_p50_ms']:.1f} | {each['server_p99_ms']:.1f} "
                     f"| {each['dropped_share']:.1%} |"
                 )
         case "oracles":
-            model = told["model"] or "the engine's own"
-            events = ", ".join(f"{number} {status}" for status, number in told["events"].items())
-            speeds = f"{told['oracle_s']} | {told['events_per_s']} | {told['tokens_per_s']}"
-            yield f"| {told['engine']} | {model} | {speeds} | {events} |"
+            model = figures["model"] or "the engine's own"
+            events = ", ".join(f"{number} {status}" for status, number in figures["events"].items())
+            speeds = f"{figures['oracle_s']} | {figures['events_per_s']} | {figures['tokens_per_s']}"
+            yield f"| {figures['engine']} | {model} | {speeds} | {events} |"
         case _:
-            yield from told
+            yield from figures
 
 
 def make_report(out: Path, steps: Sequence[Step], machine: dict[str, Any]) -> list[Result]:

@@ -43,12 +43,12 @@ class Player:
     def __init__(self, recogniser: MoonshineListener, slower: float) -> None:
         self._ear = recogniser.listen(self._record_text)
         self._slower = slower
-        self._told: list[tuple[float, Heard]] = []
+        self._texts: list[tuple[float, Heard]] = []
         self._is_final = threading.Event()
 
     def play(self, said: str, speech: Speech) -> dict[str, Any]:
         """Plays a sentence; returns what was recognised, its errors, and delays of words and of the final text."""
-        self._told.clear()
+        self._texts.clear()
         self._is_final.clear()
         detector = TurnDetector(0.5, _TURN_END_S)
         started_s = time.monotonic()
@@ -62,7 +62,7 @@ class Player:
         ended_s = time.monotonic()
         self._ear.end_turn()
         self._is_final.wait()
-        told_s, heard = self._told[-1]
+        at_s, heard = self._texts[-1]
         found = compare_transcript(said, heard.text)
         return {
             "said": said,
@@ -70,26 +70,26 @@ class Player:
             "n_words": found.n_words,
             "n_errors": found.n_word_errors,
             "lags_s": list(self._compute_lags_s(said, speech, started_s)),
-            "final_s": (told_s - ended_s) / self._slower,
+            "final_s": (at_s - ended_s) / self._slower,
         }
 
     def _record_text(self, heard: Heard) -> None:
         """Records a text of the recogniser with the time at which it came."""
-        self._told.append((time.monotonic(), heard))
+        self._texts.append((time.monotonic(), heard))
         if heard.is_final:
             self._is_final.set()
 
     def _compute_lags_s(self, said: str, speech: Speech, started_s: float) -> Iterator[float]:
         """Yields the delays of recognised words in seconds, from a word's end to the first text that contains it."""
         first_s: dict[int, float] = {}
-        for told_s, heard in self._told:
+        for at_s, heard in self._texts:
             found = compare_transcript(said, heard.text)
             said_tokens = found.said.split()
             if len(said_tokens) != len(speech.words):
                 continue  # numbers of several words have one time for all: such texts are not timed
             for block in SequenceMatcher(None, said_tokens, found.heard.split(), autojunk=False).get_matching_blocks():
                 for index in range(block.a, block.a + block.size):
-                    first_s.setdefault(index, (told_s - started_s) / self._slower - _LEAD_S)
+                    first_s.setdefault(index, (at_s - started_s) / self._slower - _LEAD_S)
         for index, known_s in sorted(first_s.items()):
             yield known_s - speech.words[index].end_s
 

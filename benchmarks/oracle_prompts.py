@@ -4,7 +4,7 @@
 
 The embedded model is started again for each way to make requests, so that its cache is empty. The recipe, as far as it
 is known: one request every half second, with the level's instruction first, then the whole conversation and the hint,
-nothing shared. Its prompts are rewritten here in that order, so their length is ours, not the release's. Each request
+nothing shared. Its prompts are rewritten here in that order, so only their order is the release's. Each request
 generates one token: prompt tokens are compared, by the server's own usage figures.
 
 Ours are fewer, because unchanged words are shared and the requests of a turn are limited (a cap of 1,000 removes the

@@ -6,7 +6,7 @@
 Theirs run in the environment of the checkout (`reference_tools.py`); each time is the minimum processor time of several
 rounds. The codes are random, and no disk access is timed.
 
-| step | theirs | ours |
+| step | kame_finetune | kame |
 |---|---|---|
 | schedule | `OracleGenerator.generate_requests` for speaker A | `plan_dialogue` |
 | text | `tokenize_and_pad_text` of both speakers | `place_text` |
@@ -97,10 +97,10 @@ def run_theirs(
     python: Path, checkout: Path, words: Sequence[Words], rows: Rows, tokenizer: Tokenizer, n_rounds: int
 ) -> dict[str, Any]:
     """Runs `reference_tools.py` in the checkout and returns its output; exits with a message if it fails."""
-    told = [{speaker: [*map(_format_word, each)] for speaker, each in zip("AB", said, strict=True)} for said in words]
+    given = [{speaker: [*map(_format_word, each)] for speaker, each in zip("AB", said, strict=True)} for said in words]
     with tempfile.TemporaryDirectory() as folder:
         dialogues, arrays = Path(folder) / "dialogues.json", Path(folder) / "rows.npz"
-        dialogues.write_text(json.dumps(told), encoding="utf-8")
+        dialogues.write_text(json.dumps(given), encoding="utf-8")
         np.savez(arrays, *(each for row in rows for each in row))
         typed = [python, TOOLS, dialogues, arrays, Path(tokenizer.path).absolute(), n_rounds]
         done = subprocess.run([*map(str, typed)], cwd=checkout, capture_output=True, text=True)  # noqa: S603 - named by the user
@@ -115,14 +115,14 @@ def _format_word(word: WordTiming) -> dict[str, Any]:
     return {"word": word.word, "start": word.start_s, "end": word.end_s}
 
 
-def count_other_frames(texts: Rows, theirs: Sequence[Sequence[Sequence[int]]]) -> dict[str, int]:
-    """Returns the number of frames on which their text, cut or padded to the length of ours, differs, and of all."""
+def count_other_frames(texts: Rows, their_texts: Sequence[Sequence[Sequence[int]]]) -> dict[str, int]:
+    """Returns the number of frames on which their text, cut or padded to the length of kame's, differs, and of all."""
     n_other = n_all = 0
-    for ours_of_dialogue, of_dialogue in zip(texts, theirs, strict=True):
-        for ours, tokens in zip(ours_of_dialogue, of_dialogue, strict=True):
-            laid = np.full(len(ours), PADDING_ID, np.int32)
-            laid[: len(tokens)] = tokens[: len(ours)]
-            n_other, n_all = n_other + int((laid != ours).sum()), n_all + len(ours)
+    for own_of_dialogue, of_dialogue in zip(texts, their_texts, strict=True):
+        for own_tokens, tokens in zip(own_of_dialogue, of_dialogue, strict=True):
+            laid = np.full(len(own_tokens), PADDING_ID, np.int32)
+            laid[: len(tokens)] = tokens[: len(own_tokens)]
+            n_other, n_all = n_other + int((laid != own_tokens).sum()), n_all + len(own_tokens)
     return {"different": n_other, "all": n_all}
 
 
@@ -149,17 +149,17 @@ def main() -> None:
         for of_dialogue in texts
     ]
     packing_s, packed = measure_best_s(lambda _: pack(rows, tokenizer.text_card), None, n_rounds)
-    ours_s = {"schedule": schedule_s, "text": text_s, "packing": packing_s}
-    theirs = run_theirs(python, options.checkout, words, rows, tokenizer, n_rounds)
-    n_different = sum(map(str.__ne__, map(digest_columns, packed), theirs["columns"]))
+    own_s = {"schedule": schedule_s, "text": text_s, "packing": packing_s}
+    their_figures = run_theirs(python, options.checkout, words, rows, tokenizer, n_rounds)
+    n_different = sum(map(str.__ne__, map(digest_columns, packed), their_figures["columns"]))
     figures = {
         "dialogues": len(dialogues),
-        "ours_s": ours_s,
-        "theirs_s": theirs["s"],
-        "times_as_fast": {step: theirs["s"][step] / used_s for step, used_s in ours_s.items()},
-        "times_as_fast_in_all": sum(theirs["s"].values()) / sum(ours_s.values()),
-        "requests": {"ours": sum(len(each.requests) for each in plans), "theirs": sum(theirs["n_requests"])},
-        "text_frames": count_other_frames(texts, theirs["texts"]),
+        "ours_s": own_s,
+        "theirs_s": their_figures["s"],
+        "times_as_fast": {step: their_figures["s"][step] / used_s for step, used_s in own_s.items()},
+        "times_as_fast_in_all": sum(their_figures["s"].values()) / sum(own_s.values()),
+        "requests": {"ours": sum(len(each.requests) for each in plans), "theirs": sum(their_figures["n_requests"])},
+        "text_frames": count_other_frames(texts, their_figures["texts"]),
         "columns": {"different": n_different, "dialogues": len(packed)},
     }
     print_figures(figures, options.json)

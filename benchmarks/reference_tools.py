@@ -110,13 +110,13 @@ def main() -> None:
     schedule_s, n_requests = measure_best_s(count_requests, dialogues, n_rounds)
     text_s, texts = measure_best_s(lambda copied: make_texts(copied, tokenizer), dialogues, n_rounds)
     packing_s, packed = measure_best_s(lambda copied: pack(copied, tokenizer.get_piece_size()), rows, n_rounds)
-    told = {
+    results = {
         "s": {"schedule": schedule_s, "text": text_s, "packing": packing_s},
         "n_requests": n_requests,
         "texts": texts,
         "columns": [digest_columns(each) for each in packed],
     }
-    print(json.dumps(told))
+    print(json.dumps(results))
 
 
 if __name__ == "__main__":

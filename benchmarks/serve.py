@@ -55,7 +55,7 @@ def run_soak(options: argparse.Namespace) -> Figures:
     with tempfile.TemporaryDirectory() as folder:
         tiny = tiny_checkpoint(Path(folder)) if options.checkpoint is None else load_checkpoint(options.checkpoint)
         report = soak(
-            tiny, options.n, options.at_once, on_caller=lambda told: print(told.number, told.fault, file=sys.stderr)
+            tiny, options.n, options.at_once, on_caller=lambda each: print(each.number, each.fault, file=sys.stderr)
         )
     return report.as_json()
 

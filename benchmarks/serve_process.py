@@ -47,10 +47,10 @@ def run_server(checkpoint: str, settings: Sequence[str], n_descriptors: int | No
         try:
             assert process.stdout is not None
             first = process.stdout.readline()
-            told = json.loads(first) if first else {}
-            if "url" not in told:
+            started = json.loads(first) if first else {}
+            if "url" not in started:
                 raise RunError(f"The server does not start: {first}{log.read_text(encoding='utf-8')[-2000:]}")
-            yield Running(str(told["url"]), process.pid, log)
+            yield Running(str(started["url"]), process.pid, log)
         finally:
             process.terminate()
             try:

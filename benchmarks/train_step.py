@@ -218,10 +218,10 @@ def measure(config: TrainConfig, n_rounds: int = 2) -> dict[str, Any]:
         result = train(config.model_copy(update={"out": f"{config.out}-{number}"}), watch)
         whole.append(watch.seconds)
     bare_s, whole_s = (sum(map(min, zip(*(each[1:] for each in rounds), strict=True))) for rounds in (bare, whole))
-    told = {name: watch.figures[name] for name in ("frames_per_s", "tokens_per_s", "mfu")}
+    speeds = {name: watch.figures[name] for name in ("frames_per_s", "tokens_per_s", "mfu")}
     sizes = {"n_weights": result.n_weights, "n_trained": result.n_trained, "n_steps": config.max_steps}
     by = {"preset": config.model.preset, "hardware": config.hardware.model_dump()}
-    return {**sizes, **by, "bare_s": bare_s, "whole_s": whole_s, "ratio": bare_s / whole_s, **told}
+    return {**sizes, **by, "bare_s": bare_s, "whole_s": whole_s, "ratio": bare_s / whole_s, **speeds}
 
 
 def main() -> None:

@@ -235,9 +235,9 @@ def _estimate_time(
     key, title = _name_time(config, device)
     if (found := book.find_cost("train", name_training(config), device)) is not None:
         cost, origin = found
-        told = f"{config.max_steps:,} steps, {n_frames:,.0f} frames × {cost.seconds:.4g} s / {n_devices}"
+        formula = f"{config.max_steps:,} steps, {n_frames:,.0f} frames × {cost.seconds:.4g} s / {n_devices}"
         return _limit_hours(
-            PlanFigure(key, TRAINING, title, n_frames * cost.seconds / n_devices, "s", told, str(origin)), config
+            PlanFigure(key, TRAINING, title, n_frames * cost.seconds / n_devices, "s", formula, str(origin)), config
         )
     peak, mfu, basis = _get_speed(book, device, config)
     if peak is None:
@@ -246,12 +246,14 @@ def _estimate_time(
     flops = counts.flops
     launches_s = LAUNCH_S * counts.n_operations if find_known_gpu(device) is not None else 0.0
     if n_frames * flops / (n_devices * peak * mfu) < n_batches * launches_s:
-        told = f"{n_batches:,.0f} micro-batches × {launches_s * 1e3:,.3g} ms to launch the operations"
+        formula = f"{n_batches:,.0f} micro-batches × {launches_s * 1e3:,.3g} ms to launch the operations"
         basis = f"{LAUNCH_S * 1e6:.0f} µs per launch are assumed; the launches take longer than the computation"
-        return _limit_hours(PlanFigure(key, TRAINING, title, n_batches * launches_s, "s", told, basis), config)
-    told = f"{n_frames:,.0f} frames × {flops / 1e9:,.3g} GFLOP / ({n_devices} × {peak / 1e12:,.4g} TFLOP/s × {mfu:.0%})"
+        return _limit_hours(PlanFigure(key, TRAINING, title, n_batches * launches_s, "s", formula, basis), config)
+    formula = (
+        f"{n_frames:,.0f} frames × {flops / 1e9:,.3g} GFLOP / ({n_devices} × {peak / 1e12:,.4g} TFLOP/s × {mfu:.0%})"
+    )
     return _limit_hours(
-        PlanFigure(key, TRAINING, title, n_frames * flops / (n_devices * peak * mfu), "s", told, basis), config
+        PlanFigure(key, TRAINING, title, n_frames * flops / (n_devices * peak * mfu), "s", formula, basis), config
     )
 
 
@@ -259,8 +261,8 @@ def _limit_hours(figure: PlanFigure, config: TrainConfig) -> PlanFigure:
     """Returns the time of a stage, limited to the stage's `max_hours` if it has any."""
     if config.max_hours is None or figure.value is None or figure.value <= config.max_hours * 3600:
         return figure
-    told = f"max_hours {config.max_hours:g}, which is less than {figure.formula}"
-    return replace(figure, value=config.max_hours * 3600, formula=told)
+    formula = f"max_hours {config.max_hours:g}, which is less than {figure.formula}"
+    return replace(figure, value=config.max_hours * 3600, formula=formula)
 
 
 def name_training(config: TrainConfig) -> str:
@@ -337,14 +339,14 @@ def estimate_memory(
         beside, what = 2 * of_layers / config.model.num_layers * product_bytes + 8 * outside, "gathered"
     known = [(rates.training_bytes, rates.origin) for rates in book.rates if rates.training_bytes is not None]
     base, origin = known[0] if known and device == CPU else (0.0, None)
-    told = f"weights {weights:,.0f} / {n_shards} + activations {activations:,.0f} + {what} {beside:,.0f}"
+    formula = f"weights {weights:,.0f} / {n_shards} + activations {activations:,.0f} + {what} {beside:,.0f}"
     value = weights / n_shards + activations + beside + base
     if origin is not None:
         return PlanFigure(
-            "", TRAINING, "", value, "bytes", f"{told} + process {base:,.0f}", f"calculated; process: {origin}"
+            "", TRAINING, "", value, "bytes", f"{formula} + process {base:,.0f}", f"calculated; process: {origin}"
         )
     return PlanFigure(
-        "", TRAINING, "", value, "bytes", told, "calculated; memory of the device's driver is not included"
+        "", TRAINING, "", value, "bytes", formula, "calculated; memory of the device's driver is not included"
     )
 
 
@@ -376,11 +378,11 @@ def estimate_callers(preset: str, book: RateBook, device: str) -> PlanFigure:
     most = max(in_time, default=0)
     if most == max(times):  # all measured numbers are in time: extrapolate linearly
         most = max(most, beyond)
-    told = (
+    formula = (
         f"a step of n callers takes {begin_s * 1e3:.3g} + n × {growth_s * 1e3:.3g} ms; at most {share:.0%} of 80 ms "
         "are used; "
         "a server considers its slow steps and admits somewhat fewer callers"
     )
     if (late_from := found[0].late_from) is not None and most >= late_from:
-        most, told = late_from - 1, f"{told}; with {late_from} callers, frames were late"
-    return PlanFigure(key, SERVING, title, float(most), "callers", told, str(found[1]))
+        most, formula = late_from - 1, f"{formula}; with {late_from} callers, frames were late"
+    return PlanFigure(key, SERVING, title, float(most), "callers", formula, str(found[1]))

@@ -121,14 +121,14 @@ def _render_model(facts: KameJson) -> str:
 
 def _render_training(facts: KameJson) -> str:
     """Renders a table of the training data, its licences, and how the weights were trained."""
-    told = facts.training
+    training = facts.training
     rows = (
-        ("token rows (fingerprints)", ", ".join(f"`{each}`" for each in told.data) or "none named"),
-        ("their licences, as the datasets record them", _render_licences(told.licences)),
-        ("stage", told.stage or "not named"),
-        ("steps", f"{told.step:,}"),
-        ("started from", f"weights named `{told.init_from}`" if told.init_from else "random weights"),
-        ("adapters", "LoRA, merged" if told.lora else "none"),
+        ("token rows (fingerprints)", ", ".join(f"`{each}`" for each in training.data) or "none named"),
+        ("their licences, as the datasets record them", _render_licences(training.licences)),
+        ("stage", training.stage or "not named"),
+        ("steps", f"{training.step:,}"),
+        ("started from", f"weights named `{training.init_from}`" if training.init_from else "random weights"),
+        ("adapters", "LoRA, merged" if training.lora else "none"),
         ("versions", ", ".join(f"{name} {number}" for name, number in facts.versions.items())),
     )
     return _render_table(("", ""), rows)
@@ -154,9 +154,9 @@ def _format_serving_rows(facts: KameJson) -> list[tuple[str, str]]:
     how = (
         f"temperature {own.temp_text:g} for text and {own.temp:g} for sound, the {own.top_k_text} and {own.top_k} best"
     )
-    told = "not known"
+    back_end = "not known"
     if delays is not None:
-        told = (
+        back_end = (
             f"{delays.min_s:g} to {delays.max_s:g} s to an oracle's first token; it was not trained for a slower one, "
             "behind which the answer may be late or wrong"
         )
@@ -174,7 +174,7 @@ def _format_serving_rows(facts: KameJson) -> list[tuple[str, str]]:
         ("voice, unless the server is told otherwise", f"`{facts.voice}`: {voice[facts.voice]}"),
         ("sampling, unless the server is told otherwise", how if own.use_sampling else "always the likeliest"),
         ("answers to an unfinished question", guesses[facts.guesses]),
-        ("back-end in training", told),
+        ("back-end in training", back_end),
     ]
 
 

@@ -329,10 +329,10 @@ def _check_sizes(front_end: FrontEnd, tokenizer: Tokenizer | None, codec: Codec 
         )
 
 
-def _choose_sampling(layout: CodeLayout, told: SamplingConfig | None) -> SamplingConfig:
-    """Returns the fields that `told` sets explicitly, over moshi's defaults with the layout's temperature of codes."""
+def _choose_sampling(layout: CodeLayout, overrides: SamplingConfig | None) -> SamplingConfig:
+    """Returns the explicitly set fields of `overrides`, over moshi's defaults and the layout's temperature."""
     own = SamplingConfig(temp=layout.temp)
-    return own if told is None else own.model_copy(update=told.model_dump(exclude_unset=True))
+    return own if overrides is None else own.model_copy(update=overrides.model_dump(exclude_unset=True))
 
 
 def _collect_facts(

@@ -214,25 +214,25 @@ def read_kame_json(path: Path) -> KameJson:
         raise StoreError(f"{path} cannot be read: {error}.", "Export the checkpoint again.") from error
 
 
-def choose_sampling(facts: KameJson | None, told: SamplingConfig) -> SamplingConfig:
+def choose_sampling(facts: KameJson | None, overrides: SamplingConfig) -> SamplingConfig:
     """Returns the sampling parameters: those set explicitly, then those of the facts, then moshi's defaults.
 
     Args:
         facts: the checkpoint's `kame.json`; None: it has none.
-        told: overrides; only the fields that were set explicitly are used.
+        overrides: overrides; only the fields that were set explicitly are used.
     """
     own = SamplingConfig() if facts is None else facts.sampling
-    return own.model_copy(update=told.model_dump(exclude_unset=True))
+    return own.model_copy(update=overrides.model_dump(exclude_unset=True))
 
 
-def choose_guesses(facts: KameJson | None, told: Guesses | None) -> Guesses:
-    """Returns how answers to an unfinished question are treated: `told` if given, else as in training.
+def choose_guesses(facts: KameJson | None, override: Guesses | None) -> Guesses:
+    """Returns how answers to an unfinished question are treated: `override` if given, else as in training.
 
     If that is not known, the result is "withdraw": they are withdrawn when the user's turn has ended.
     """
-    return told or (None if facts is None else facts.guesses) or "withdraw"
+    return override or (None if facts is None else facts.guesses) or "withdraw"
 
 
-def choose_voice(facts: KameJson | None, told: Voice | None) -> Voice:
-    """Returns how users hear the front-end: `told` if given, else the checkpoint's default; without facts "decoded"."""
-    return told or ("decoded" if facts is None else facts.voice)
+def choose_voice(facts: KameJson | None, override: Voice | None) -> Voice:
+    """Returns how users hear the front-end: `override` if given, else the checkpoint's default, else "decoded"."""
+    return override or ("decoded" if facts is None else facts.voice)

@@ -67,11 +67,11 @@ def _find_weight_licences(place: str) -> Licences:
     return {f"{WEIGHTS_OF}{place}": None} if facts is None else dict(_list_training_licences(facts.training))
 
 
-def _list_training_licences(told: TrainingFacts) -> Iterator[tuple[str, str | None]]:
+def _list_training_licences(training: TrainingFacts) -> Iterator[tuple[str, str | None]]:
     """Yields the recorded licences by part; if none were recorded, each known part with None."""
-    if told.licences is not None:
-        yield from told.licences.items()
+    if training.licences is not None:
+        yield from training.licences.items()
         return
-    yield from ((f"token rows {fingerprint}", None) for fingerprint in told.data)
-    if told.init_from is not None:
-        yield f"{WEIGHTS_OF}{told.init_from}", None
+    yield from ((f"token rows {fingerprint}", None) for fingerprint in training.data)
+    if training.init_from is not None:
+        yield f"{WEIGHTS_OF}{training.init_from}", None

@@ -64,13 +64,13 @@ class Checkpoint(NamedTuple):
         )
         return tokenizer
 
-    def sampling(self, told: SamplingConfig) -> SamplingConfig:
+    def sampling(self, overrides: SamplingConfig) -> SamplingConfig:
         """Returns the sampling parameters: those set explicitly, then the checkpoint's, then moshi's defaults.
 
         Args:
-            told: overrides; only the fields that were set explicitly are used.
+            overrides: overrides; only the fields that were set explicitly are used.
         """
-        return choose_sampling(self.facts, told)
+        return choose_sampling(self.facts, overrides)
 
     def codec(self, device: str = "cpu") -> Codec:
         """Loads the checkpoint's codec.
@@ -237,26 +237,26 @@ def _check_digest(what: str, found: str, recorded: str | None, place: Place, rem
         raise StoreError(f"The {what} in {place.name} has digest {found}; kame.json says {recorded}.", remedy)
 
 
-def _check_shapes(front_end: FrontEnd, theirs: dict[str, Any], source: str) -> None:
+def _check_shapes(front_end: FrontEnd, stored: dict[str, Any], source: str) -> None:
     """Raises a ConfigError for the first keyword argument of moshi that differs, except the lengths of contexts."""
-    for key in sorted(front_end.lm_kwargs.keys() & theirs.keys(), key=lambda key: ([*_NAMES, key].index(key), key)):
-        ours = front_end.lm_kwargs[key]
-        if key in _NO_WEIGHTS or ours == theirs[key]:
+    for key in sorted(front_end.lm_kwargs.keys() & stored.keys(), key=lambda key: ([*_NAMES, key].index(key), key)):
+        own = front_end.lm_kwargs[key]
+        if key in _NO_WEIGHTS or own == stored[key]:
             continue
         what, remedy = _NAMES.get(key, (key, "Train a model of the checkpoint's shape."))
-        raise ConfigError(f"The {what} of {source} is {theirs[key]}, but that of the model to train is {ours}.", remedy)
+        raise ConfigError(f"The {what} of {source} is {stored[key]}, but that of the model to train is {own}.", remedy)
 
 
 def _check_digests(facts: KameJson, tokenizer_digest: str | None, codec_digest: str | None, source: str) -> None:
     """Raises a ConfigError if vocabulary or codec of a checkpoint and of the data differ; None is not compared."""
-    for what, theirs, ours, remedy in (
+    for what, known, of_data, remedy in (
         ("tokenizer", facts.tokenizer_digest, tokenizer_digest, _ENCODE_TEXT),
         ("codec", facts.codec_digest, codec_digest, _ENCODE_AUDIO),
     ):
-        if theirs is not None and ours is not None and theirs != ours:
+        if known is not None and of_data is not None and known != of_data:
             raise ConfigError(
-                f"{source} was trained with the {what} of digest {theirs}, but the token rows to train on were encoded "
-                f"with that of digest {ours}.",
+                f"{source} was trained with the {what} of digest {known}, but the token rows to train on were encoded "
+                f"with that of digest {of_data}.",
                 remedy,
             )
 

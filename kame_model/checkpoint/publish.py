@@ -16,7 +16,7 @@ from kame_model.checkpoint.summary import summarise
 _FILES = (WEIGHTS, CONFIG, TOKENIZER, CODEC_WEIGHTS, CODEC_KWARGS, CARD, FACTS)
 
 
-def collect_checkpoint_files(folder: str, repository: str, told: Mapping[str, str]) -> RepositoryContents:
+def collect_checkpoint_files(folder: str, repository: str, part_licences: Mapping[str, str]) -> RepositoryContents:
     """Returns the files to upload for a checkpoint: those of the export, all in one commit.
 
     Nothing is uploaded, and the folder is not changed. The model card to upload is generated again from the facts:
@@ -26,7 +26,7 @@ def collect_checkpoint_files(folder: str, repository: str, told: Mapping[str, st
     Args:
         folder: the checkpoint's folder.
         repository: owner/name, for the card.
-        told: licences by part, for parts whose licence is unknown (`collect_licences` names them).
+        part_licences: licences by part, for parts whose licence is unknown (`collect_licences` names them).
 
     Raises:
         ConfigError: a licence forbids publishing or is unknown, or a file is missing.
@@ -34,7 +34,7 @@ def collect_checkpoint_files(folder: str, repository: str, told: Mapping[str, st
     """
     place = Path(folder)
     facts = read_kame_json(place / FACTS)
-    licences = check_licences(collect_licences(facts), told, folder)
+    licences = check_licences(collect_licences(facts), part_licences, folder)
     own = facts.codec.files if facts.codec is not None else []
     needed = [WEIGHTS, CONFIG, *(own or []), *([] if facts.tokenizer_digest is None else [TOKENIZER])]
     if missing := [name for name in needed if not (place / name).is_file()]:

@@ -171,5 +171,5 @@ def _read_list(folder: str, name: str, adapter: TypeAdapter[list[_T]], remedy: s
 
 def _write_list(folder: str, name: str, rows: Sequence[Config]) -> None:
     """Writes the rows of a list as JSON, which replaces the file."""
-    told = [each.model_dump(mode="json") for each in rows]
-    Store(folder).write_bytes(name, (json.dumps(told, indent=1) + "\n").encode())
+    values = [each.model_dump(mode="json") for each in rows]
+    Store(folder).write_bytes(name, (json.dumps(values, indent=1) + "\n").encode())

@@ -71,12 +71,12 @@ class Summary(NamedTuple):
         ]
         if facts is None:
             return [*rows, ("written by", "others: there is no kame.json")]
-        told = facts.training
+        training = facts.training
         rows += [
             ("preset", facts.preset),
-            ("trained", f"{told.step} steps, stage {told.stage or 'not named'}, oracle {facts.oracle}"),
-            ("started from", told.init_from or "random weights"),
-            ("token rows", ", ".join(told.data) or "none named"),
+            ("trained", f"{training.step} steps, stage {training.stage or 'not named'}, oracle {facts.oracle}"),
+            ("started from", training.init_from or "random weights"),
+            ("token rows", ", ".join(training.data) or "none named"),
             ("codec", f"{'not in the folder' if facts.codec is None else facts.codec.name} {facts.codec_digest or ''}"),
             ("tokenizer", facts.tokenizer_digest or "none"),
             ("versions", ", ".join(f"{name} {number}" for name, number in facts.versions.items())),
@@ -97,16 +97,16 @@ class Summary(NamedTuple):
 
     def format_figures(self) -> tuple[list[str], list[list[str]]]:
         """Returns head and rows of the validation's figures: a row for each figure, a column for each oracle fed."""
-        told = {} if self.facts is None else self.facts.training.figures
-        columns = list(dict.fromkeys(key.partition(".")[0] for key in told))
-        names = dict.fromkeys([*FIGURES, *(key.partition(".")[2] for key in told)])
+        figures = {} if self.facts is None else self.facts.training.figures
+        columns = list(dict.fromkeys(key.partition(".")[0] for key in figures))
+        names = dict.fromkeys([*FIGURES, *(key.partition(".")[2] for key in figures)])
         rows = [
             [
                 FIGURES.get(name, name),
-                *("" if (value := told.get(f"{one}.{name}")) is None else f"{value:.4g}" for one in columns),
+                *("" if (value := figures.get(f"{one}.{name}")) is None else f"{value:.4g}" for one in columns),
             ]
             for name in names
-            if any(f"{one}.{name}" in told for one in columns)
+            if any(f"{one}.{name}" in figures for one in columns)
         ]
         return ["", *(f"{one} oracle" if one != "none" else "no oracle" for one in columns)], rows
 

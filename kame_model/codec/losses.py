@@ -41,13 +41,13 @@ def compute_spectral_distance(made: Tensor, true: Tensor) -> Distance:
 
 def _compute_distance_at(made: Tensor, true: Tensor, n_window: int, n_mels: int) -> tuple[Tensor, Tensor, Tensor]:
     """Returns spectral convergence, log-magnitude and log-mel distance at one resolution, as scalars."""
-    ours, theirs = _compute_magnitude(made, n_window), _compute_magnitude(true, n_window)
-    filters = _make_mel_filters(n_window, n_mels).to(ours)
-    convergence = (ours - theirs).norm() / theirs.norm().clamp(min=FLOOR)
+    made_magnitude, true_magnitude = _compute_magnitude(made, n_window), _compute_magnitude(true, n_window)
+    filters = _make_mel_filters(n_window, n_mels).to(made_magnitude)
+    convergence = (made_magnitude - true_magnitude).norm() / true_magnitude.norm().clamp(min=FLOOR)
     return (
         convergence,
-        (_log(ours) - _log(theirs)).abs().mean(),
-        (_log(filters @ ours) - _log(filters @ theirs)).abs().mean(),
+        (_log(made_magnitude) - _log(true_magnitude)).abs().mean(),
+        (_log(filters @ made_magnitude) - _log(filters @ true_magnitude)).abs().mean(),
     )
 
 

@@ -125,8 +125,8 @@ def _compute_frames(clip: Clip, names: Sequence[str]) -> _Frames:
     """
     vocoder = Codec2(Codec2Options(bits_per_s=3200))
     pcm, parts = vocoder.analyse(clip.samples)
-    told = read_parameters(vocoder.read_bits(parts))
-    targets, defined = make_targets(told)
+    parameters = read_parameters(vocoder.read_bits(parts))
+    targets, defined = make_targets(parameters)
     ends_s = np.array([each.end_s for each in clip.phones])
     at = np.searchsorted(ends_s, _PART_S * (np.arange(len(parts)) + 0.5), side="right")
     spoken = [names.index(each.phone) for each in clip.phones] + [names.index(SILENCE)]
@@ -134,7 +134,7 @@ def _compute_frames(clip: Clip, names: Sequence[str]) -> _Frames:
     return _Frames(
         compute_mels(np.pad(pcm, (N_BEFORE, 0))).reshape(n, N_WINDOWS, -1),
         np.array(spoken)[at].reshape(n, 4),
-        describe_prosody(told).astype(np.float32),
+        describe_prosody(parameters).astype(np.float32),
         targets.astype(np.float32).reshape(n, 4, N_TARGETS),
         defined.astype(np.float32).reshape(n, 4, N_TARGETS),
     )
@@ -230,10 +230,10 @@ class _Training:
         wanted = torch.from_numpy(batch.phones).view(_N_EXAMPLES, -1, 2)[:, : phones.shape[1]]
         said = functional.cross_entropy(phones.flatten(0, 2), wanted.flatten())
         prosody = torch.from_numpy(batch.prosody).repeat_interleave(N_HALVES, dim=1)[:, : entries.shape[1]]
-        told = self.net.decoder(entries.transpose(1, 2), prosody.transpose(1, 2)).transpose(1, 2)[:, AHEAD:]
-        kept = slice(_N_SKIPPED, told.shape[1])
+        predicted = self.net.decoder(entries.transpose(1, 2), prosody.transpose(1, 2)).transpose(1, 2)[:, AHEAD:]
+        kept = slice(_N_SKIPPED, predicted.shape[1])
         targets, defined = (torch.from_numpy(each).reshape(_N_EXAMPLES, -1, 2 * N_TARGETS) for each in batch[3:])
-        off = (told - targets[:, : told.shape[1]]).square() * defined[:, : told.shape[1]]
+        off = (predicted - targets[:, : predicted.shape[1]]).square() * defined[:, : predicted.shape[1]]
         return said + off[:, kept].mean() + _COMMITMENT * commitment, points, codes
 
     @torch.no_grad()

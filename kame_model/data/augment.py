@@ -82,7 +82,7 @@ def replace_answer(sides: Sides, span: slice, utterance: Clip) -> Sides | None:
     """Replaces the answer by an utterance of the speech rows, in text, audio and oracle.
 
     So the model copies new words while it hears itself say them. Right guesses of the oracle get the utterance too,
-    other guesses are kept, and so are lead and tail. The user is silent meanwhile, as before and after.
+    other guesses are kept, and so are lead and tail. The user is silent during it, as before and after.
 
         QQQQQ..............Q       QQQQQ................Q
         ......lllaaa.tt.....   →   ......lllbbbbb..tt.....
@@ -101,8 +101,8 @@ def replace_answer(sides: Sides, span: slice, utterance: Clip) -> Sides | None:
     changed = None if event is None else _exchange_frames(sides, span, utterance, is_answer=True)
     if event is None or changed is None:
         return None
-    own, told = changed.own, utterance.text[find_words(utterance.text)]
-    return changed._replace(own=replace(own, oracle=_replace_event_tokens(own.oracle, event, told)))
+    own, new_tokens = changed.own, utterance.text[find_words(utterance.text)]
+    return changed._replace(own=replace(own, oracle=_replace_event_tokens(own.oracle, event, new_tokens)))
 
 
 def substitute_answer(sides: Sides, pieces: Pieces, draw: random.Random) -> Sides | None:
@@ -165,7 +165,7 @@ def stall_answer(sides: Sides, fillers: Sequence[Clip], draw: random.Random) -> 
     quiet = [find_quiet_frames(each) for each in sides]
     if not all(map(len, quiet)) or not is_user_silent(sides, event, start):
         return None
-    said, meanwhile = (make_silence(each, its, start, end - start) for each, its in zip(sides, quiet, strict=True))
+    said, silence = (make_silence(each, its, start, end - start) for each, its in zip(sides, quiet, strict=True))
     at = 0
     for each in fillers:
         at += draw.randint(*FILLER_PAUSE_FRAMES)
@@ -173,7 +173,7 @@ def stall_answer(sides: Sides, fillers: Sequence[Clip], draw: random.Random) -> 
             said = overlay_clip(said, each, at)
             at += len(each.text)
     own = splice_clip(own, start, end, said)
-    return Sides(replace(own, oracle=make_empty_oracle()), splice_clip(other, start, end, meanwhile))
+    return Sides(replace(own, oracle=make_empty_oracle()), splice_clip(other, start, end, silence))
 
 
 def append_silence(sides: Sides, n_frames: int) -> Sides | None:
@@ -221,13 +221,13 @@ def prepend_oracle(utterance: Sides, frame: int, n_before: int) -> Sides | None:
     quiet = [find_quiet_frames(each) for each in utterance]
     if not all(map(len, quiet)) or not words.any():
         return None
-    before, meanwhile = (
+    before, silence = (
         make_silence(each, its, utterance.n_frames, n_before) for each, its in zip(utterance, quiet, strict=True)
     )
     said = own.text[words].tolist()
     event = OracleTokens.pack([frame], [1.0], [5], [True], [said], [said])
     own = splice_clip(replace(own, answer_mask=words), 0, 0, before)
-    return Sides(replace(own, oracle=event), splice_clip(other, 0, 0, meanwhile))
+    return Sides(replace(own, oracle=event), splice_clip(other, 0, 0, silence))
 
 
 def exchange_lead(sides: Sides, lead: Clip) -> Sides | None:
@@ -338,10 +338,10 @@ def _exchange_frames(sides: Sides, place: slice, clip: Clip, *, is_answer: bool 
     quiet = find_quiet_frames(other)
     if len(quiet) == 0:
         return None
-    meanwhile = make_silence(other, quiet, place.start, len(clip.text))
+    silence = make_silence(other, quiet, place.start, len(clip.text))
     return Sides(
         splice_clip(own, place.start, place.stop, clip, is_answer=is_answer),
-        splice_clip(other, place.start, place.stop, meanwhile),
+        splice_clip(other, place.start, place.stop, silence),
     )
 
 
@@ -354,19 +354,19 @@ def _find_frame_before_next_word(sides: Sides, last: int) -> int:
     return min([max(last + 1, last + int(each[0])) for each in later if len(each)], default=sides.n_frames)
 
 
-def _replace_event_tokens(oracle: OracleTokens, event: int, told: NDArray[np.int32]) -> OracleTokens:
-    """Returns the oracle with new tokens `told` in each prediction and hint of a run that equals that of `event`.
+def _replace_event_tokens(oracle: OracleTokens, event: int, new_tokens: NDArray[np.int32]) -> OracleTokens:
+    """Returns the oracle with new tokens `new_tokens` in each prediction and hint of a run that equals that of `event`.
 
     Args:
         oracle: all events.
         event: an event of the run.
-        told: the new tokens.
+        new_tokens: the new tokens.
     """
     run, before = find_run(oracle, event), oracle.get_fed(event)
 
     def replace_tokens(at: int, tokens: NDArray[np.int32]) -> list[int]:
-        is_told = run.start <= at < run.stop and np.array_equal(tokens, before)
-        found: list[int] = (told if is_told else tokens).tolist()
+        is_replaced = run.start <= at < run.stop and np.array_equal(tokens, before)
+        found: list[int] = (new_tokens if is_replaced else tokens).tolist()
         return found
 
     return OracleTokens.pack(

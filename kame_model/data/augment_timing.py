@@ -63,7 +63,7 @@ def delay_answers(
     """Delays each answer until its oracle has arrived, where the recording has the answer earlier.
 
     Otherwise the answer would be said before any oracle contained it. The lead is extended by silence or by another
-    lead; if the oracle has gaps, the answer also waits between its words. Both speakers are silent meanwhile.
+    lead; if the oracle has gaps, the answer also waits between its words. Both speakers are silent while it waits.
 
         QQQQQ...........       QQQQQ.................
         ......lllaaa.tt.   →   ......lll..ll.a..aa.tt.
@@ -92,9 +92,9 @@ def delay_answers(
         frames = find_said_frames(own, event)
         if frames is None:
             continue
-        told = coming[event].find_token_positions()
-        frames = frames[: len(told)]  # a withdrawn guess, or a hint, may be shorter than what is said
-        late = np.asarray(told[: len(frames)]) - frames
+        fed_positions = coming[event].find_token_positions()
+        frames = frames[: len(fed_positions)]  # a withdrawn guess, or a hint, may be shorter than what is said
+        late = np.asarray(fed_positions[: len(frames)]) - frames
         if late.max() <= 0:
             continue
         late += draw.randint(*ANSWER_LAG_FRAMES)
@@ -207,11 +207,11 @@ def _insert_waits(
     own, other = sides
     for wait in reversed(waits):  # the last one first, so that earlier frames do not move
         at, n_frames, _ = wait
-        said, meanwhile = (make_silence(each, its, at, n_frames) for each, its in zip(sides, quiet, strict=True))
+        said, silence = (make_silence(each, its, at, n_frames) for each, its in zip(sides, quiet, strict=True))
         if filler is not None and wait is first:
             least, more = FILLER_SILENCE_FRAMES
             n_spare = n_frames - len(filler.text) - 2 * least
             if n_spare >= 0:
                 said = overlay_clip(said, filler, least + draw.randint(0, min(n_spare, more)))
-        own, other = splice_clip(own, at, at, said), splice_clip(other, at, at, meanwhile)
+        own, other = splice_clip(own, at, at, said), splice_clip(other, at, at, silence)
     return FedDialogue(Sides(own, other), fed)

@@ -235,7 +235,7 @@ def make_example(
     for at, fed in enumerate(script.oracle.tolist()):
         if fed == pieces.text_card:
             first = script.first_frame.get(at, n_frames)
-        unsaid = cue.told[cue.n_said :] if fed != PADDING_ID else []  # padding does not replace an oracle
+        unsaid = cue.oracle_tokens[cue.n_said :] if fed != PADDING_ID else []  # padding does not replace an oracle
         if cue.feed(fed):
             broken, ready = deque(takewhile(lambda piece: piece not in begins, unsaid)), first
         token = broken[0] if broken else cue.token if ready < n_frames else PADDING_ID
@@ -292,8 +292,8 @@ def _make_slip(cue: Cue, last: int, pieces: Pieces, draw: random.Random) -> dequ
     slips = [
         [draw.choice(pieces.first)],
         [last],
-        cue.told[cue.n_said + 1 : cue.n_said + 2],
-        [*([END_OF_PADDING_ID] if last == PADDING_ID else []), *cue.told[again : again + n]],
+        cue.oracle_tokens[cue.n_said + 1 : cue.n_said + 2],
+        [*([END_OF_PADDING_ID] if last == PADDING_ID else []), *cue.oracle_tokens[again : again + n]],
         [PADDING_ID] * n,
     ]
     return deque(draw.choice(slips) or [PADDING_ID])

@@ -28,10 +28,10 @@ def open_datasets(mixed: Sequence[DatasetMixConfig]) -> list[TokenDataset]:
         _check_files(each)
     for other in opened[1:]:
         for attribute, name in _MUST_AGREE.items():
-            ours, theirs = getattr(opened[0], attribute), getattr(other, attribute)
-            if ours != theirs:
+            wanted, found = getattr(opened[0], attribute), getattr(other, attribute)
+            if wanted != found:
                 raise ConfigError(
-                    f"{opened[0].folder} and {other.folder} differ in their {name}: {ours} and {theirs}.",
+                    f"{opened[0].folder} and {other.folder} differ in their {name}: {wanted} and {found}.",
                     "Encode both with the same tokenizer and codec.",
                 )
     return opened

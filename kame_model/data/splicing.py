@@ -92,13 +92,13 @@ def find_said_frames(own: SpeakerTokens, event: int) -> NDArray[np.int64] | None
     """
     after = int(own.oracle.frame[event]) + 1
     frames = after + np.flatnonzero(find_words(own.text[after:]))
-    said, told = own.text[frames].tolist(), own.oracle.get_fed(event).tolist()
-    opening = told[:N_SURE_TOKENS]
+    said, expected = own.text[frames].tolist(), own.oracle.get_fed(event).tolist()
+    opening = expected[:N_SURE_TOKENS]
     at = next((at for at in range(len(said)) if opening and said[at : at + len(opening)] == opening), None)
     if at is None:
         return None
-    differs = (one != other for one, other in zip(said[at:], told, strict=False))
-    n_same = next((n for n, is_other in enumerate(differs) if is_other), len(told))
+    differs = (one != other for one, other in zip(said[at:], expected, strict=False))
+    n_same = next((n for n, is_other in enumerate(differs) if is_other), len(expected))
     return frames[at : at + n_same]
 
 

@@ -50,7 +50,7 @@ _ORACLE_COLUMNS = (
 SCHEMA = pa.schema(
     [("dialogue_id", pa.string())]
     + [(speaker, pa.list_(_INT32S)) for speaker in "AB"]
-    + [(f"{speaker}_{theirs}", kind) for speaker in "AB" for theirs, _, kind in _ORACLE_COLUMNS]
+    + [(f"{speaker}_{column}", kind) for speaker in "AB" for column, _, kind in _ORACLE_COLUMNS]
 )
 
 
@@ -117,9 +117,9 @@ def _make_record(row: TokenRow) -> dict[str, Any]:
     """Returns the row of a dialogue in the columns of `SCHEMA`."""
     record: dict[str, Any] = {"dialogue_id": row.dialogue_id, "A": _stack_streams(row.a), "B": _stack_streams(row.b)}
     for speaker, tokens in (("A", row.a), ("B", row.b)):
-        for theirs, ours, _ in _ORACLE_COLUMNS:
-            values = getattr(tokens.oracle, ours)
-            record[f"{speaker}_{theirs}"] = values.astype(np.int8) if values.dtype == np.bool_ else values
+        for column, field, _ in _ORACLE_COLUMNS:
+            values = getattr(tokens.oracle, field)
+            record[f"{speaker}_{column}"] = values.astype(np.int8) if values.dtype == np.bool_ else values
     return record
 
 

@@ -94,9 +94,9 @@ def encode_dataset(
             except DamagedShard as error:
                 damaged[entry.path] = error
         if damaged:
-            told = "; ".join(f"{path}: {error.what}" for path, error in damaged.items())
+            faults = "; ".join(f"{path}: {error.what}" for path, error in damaged.items())
             raise DamagedShard(
-                f"{len(damaged)} of {len(reader.list_shards())} shards cannot be encoded; the others are. {told}",
+                f"{len(damaged)} of {len(reader.list_shards())} shards cannot be encoded; the others are. {faults}",
                 next(iter(damaged.values())).remedy,
             )
         options = resolve_codec_options(config.codec_options)

@@ -2,7 +2,7 @@
 
 Ratings are MT-Bench's (Zheng et al., "Judging LLM-as-a-Judge with MT-Bench and Chatbot Arena", arXiv 2306.05685): one
 answer at a time, the second turn within its conversation, beside a reference where there is one. FastChat's prompts
-(`fastchat/llm_judge/data/judge_prompts.jsonl`) are read by path; ours, for transcripts of speech, have the same names.
+(`fastchat/llm_judge/data/judge_prompts.jsonl`) are read by path; kame's, for transcripts, have the same names.
 
 FastChat takes the first number between brackets, or -1. Here a rating counts only if it is the judge's own and the only
 one; every other reply has no rating and is counted by its fault.
@@ -184,22 +184,22 @@ def load_judge_prompts(path: str) -> JudgePrompts:
     Raises:
         ConfigError: the file cannot be read, or a prompt is missing.
     """
-    ours = _read_prompts(_OURS.read_text(encoding="utf-8"), "ours")
+    shipped = _read_prompts(_OURS.read_text(encoding="utf-8"), "ours")
     if not path:
-        return ours
+        return shipped
     try:
         text = Path(path).read_text(encoding="utf-8")
         read = _read_fastchat if path.endswith(".jsonl") else _read_prompts
-        theirs = read(text, Path(path).name)
+        given = read(text, Path(path).name)
     except (OSError, ValueError, LookupError, TypeError, yaml.YAMLError, ValidationError) as error:
         raise ConfigError(
             f"The judge's prompts in {path} cannot be read: {error}.",
             "Use FastChat's judge_prompts.jsonl or a YAML file like kame_model/evaluate/judge_prompts.yaml.",
         ) from error
-    if lacking := [name for name in RATINGS if name not in theirs.prompts]:
+    if lacking := [name for name in RATINGS if name not in given.prompts]:
         raise ConfigError(f"{path} lacks the judge's prompts {', '.join(lacking)}.", "Add them under these names.")
-    return theirs.model_copy(
-        update={"prompts": {**{name: ours.prompts[name] for name in (VERDICT, RELEVANCE)}, **theirs.prompts}}
+    return given.model_copy(
+        update={"prompts": {**{name: shipped.prompts[name] for name in (VERDICT, RELEVANCE)}, **given.prompts}}
     )
 
 
@@ -343,11 +343,11 @@ def sum_costs(asked: Iterable[Mapping[str, Any]], price: PriceConfig | None) -> 
     Returns:
         The sums, and `usd`. Unknown values are None: the price, or the number of cached tokens.
     """
-    each = list({told.get("request_id") or f"#{number}": told for number, told in enumerate(asked)}.values())
-    n_in, n_out = (sum(told[name] for told in each) for name in ("n_tokens_in", "n_tokens_out"))
-    n_cached = sum_known(told["n_tokens_cached"] for told in each)
+    each = list({one.get("request_id") or f"#{number}": one for number, one in enumerate(asked)}.values())
+    n_in, n_out = (sum(one[name] for one in each) for name in ("n_tokens_in", "n_tokens_out"))
+    n_cached = sum_known(one["n_tokens_cached"] for one in each)
     return {
-        "n_requests": sum(told.get("n_requests", 1) for told in each),
+        "n_requests": sum(one.get("n_requests", 1) for one in each),
         "n_tokens_in": n_in,
         "n_tokens_cached": n_cached,
         "n_tokens_out": n_out,

@@ -19,22 +19,22 @@ class Cue:
         start_id: `text_card`.
 
     Attributes:
-        told: the tokens of the current oracle that were fed; while a newer one repeats its prefix, those of both.
+        oracle_tokens: the fed tokens of the current oracle; while a newer one repeats its prefix, those of both.
         n_said: number of these tokens that are said.
     """
 
-    __slots__ = ("_n_fed", "_start_id", "n_said", "told")
+    __slots__ = ("_n_fed", "_start_id", "n_said", "oracle_tokens")
 
     def __init__(self, start_id: int) -> None:
         self._start_id = start_id
         self._n_fed = 0
-        self.told: list[int] = []
+        self.oracle_tokens: list[int] = []
         self.n_said = 0
 
     @property
     def token(self) -> int:
         """The first token that is not said; padding if all tokens fed are said."""
-        return self.told[self.n_said] if self.n_said < len(self.told) else PADDING_ID
+        return self.oracle_tokens[self.n_said] if self.n_said < len(self.oracle_tokens) else PADDING_ID
 
     def feed(self, oracle: int) -> bool:
         """Processes the oracle id of a position; returns whether a new oracle is current, none of which is said.
@@ -45,17 +45,17 @@ class Cue:
         """
         if oracle == self._start_id:
             self._n_fed = 0
-            if self.n_said < len(self.told):
+            if self.n_said < len(self.oracle_tokens):
                 return False
-            self.told, self.n_said = [], 0
+            self.oracle_tokens, self.n_said = [], 0
             return True
         if oracle <= PADDING_ID:
             return False
         n_fed, self._n_fed = self._n_fed, self._n_fed + 1
-        if n_fed == len(self.told):
-            self.told.append(oracle)
-        elif oracle != self.told[n_fed]:
-            self.told = [*self.told[:n_fed], oracle]
+        if n_fed == len(self.oracle_tokens):
+            self.oracle_tokens.append(oracle)
+        elif oracle != self.oracle_tokens[n_fed]:
+            self.oracle_tokens = [*self.oracle_tokens[:n_fed], oracle]
             self.n_said = self.n_said if self.n_said <= n_fed else 0
             return self.n_said == 0
         return False

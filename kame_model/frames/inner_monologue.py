@@ -24,7 +24,7 @@ class TextFrames:
     Attributes:
         tokens: int32[T], a token, `PADDING_ID` or `END_OF_PADDING_ID`.
         word_of_frame: int32[T], the index of the word of each frame's token; -1: no token.
-        n_moved_tokens: number of tokens that were moved to a later frame because theirs was taken.
+        n_moved_tokens: number of tokens that were moved to a later frame because their own frame was taken.
         n_cut_tokens: number of tokens dropped because no frame was left.
     """
 

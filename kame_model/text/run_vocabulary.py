@@ -72,8 +72,8 @@ def _digest_texts(readers: Sequence[DatasetReader]) -> bytes:
 
     Oracles that are added to a version do not change it, because they need no other vocabulary.
     """
-    told = set()
+    digests = set()
     for reader in readers:
         dialogues = ids.digest("texts", list_contents(reader.manifest.select_kind(DATA)))
-        told.add(f"{dialogues}@{reader.oracle_version}")
-    return (json.dumps(sorted(told), indent=1) + "\n").encode()
+        digests.add(f"{dialogues}@{reader.oracle_version}")
+    return (json.dumps(sorted(digests), indent=1) + "\n").encode()

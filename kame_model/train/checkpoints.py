@@ -89,7 +89,7 @@ class Checkpoints:
     def __init__(self, folder: Path, keep: KeepConfig, processes: Processes) -> None:
         self._folder, self._keep, self._processes = folder / CHECKPOINTS, keep, processes
         self._pending: _Pending | None = None
-        # Writing in the background uses a process group of its own, because steps use `control` meanwhile.
+        # Writing in the background uses a process group of its own, because steps use `control` at the same time.
         self._group = None if processes.control is None else dist.new_group(backend="gloo")
         if processes.is_first:
             for left in _find_incomplete(self._folder):

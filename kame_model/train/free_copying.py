@@ -89,13 +89,13 @@ def _compute_shares(text: NDArray[np.int64], trials: Sequence[Trial]) -> dict[st
     n_once = n_first = n_more = n_right = n_tried = 0
     for row, trial in zip(text, trials, strict=True):
         said = [token for token in row[: len(trial.oracle)].tolist() if token > PADDING_ID]
-        told = trial.tokens
-        n_same = next((at for at, pair in enumerate(zip(said, told, strict=False)) if pair[0] != pair[1]), len(said))
-        n_same = min(n_same, len(told))
-        n_once += said == told
-        n_first += n_same == len(told)
-        n_more += len(said) >= 1.5 * len(told)
+        fed = trial.tokens
+        n_same = next((at for at, pair in enumerate(zip(said, fed, strict=False)) if pair[0] != pair[1]), len(said))
+        n_same = min(n_same, len(fed))
+        n_once += said == fed
+        n_first += n_same == len(fed)
+        n_more += len(said) >= 1.5 * len(fed)
         n_right += n_same
-        n_tried += min(n_same + 1, len(told))
+        n_tried += min(n_same + 1, len(fed))
     n = len(trials)
     return {"once": n_once / n, "first": n_first / n, "more": n_more / n, "token": n_right / n_tried}

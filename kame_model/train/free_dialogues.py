@@ -99,12 +99,12 @@ def _compute_turn_figures(
     said = decode_said_words(text, tokenizer, turn.start, turn.end)
     answered = judge_turn(turn, said)
     recorded = judge_turn(turn, decode_said_words(asked.row.a.text, tokenizer, turn.start, turn.end))
-    counts = count_words(turn.told, [each.word for each in said])
+    counts = count_words(turn.oracle_words, [each.word for each in said])
     first = {} if answered.is_right_first is None else {"first": float(answered.is_right_first)}
     return {
         "once": float(answered.is_said_once),
         **first,
-        "words": counts.n_in_order / max(1, counts.n_told),
+        "words": counts.n_in_order / max(1, counts.n_expected),
         "silent": float(not said),
         "recorded_once": float(recorded.is_said_once),
     }

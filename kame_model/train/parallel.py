@@ -99,7 +99,7 @@ def find_device(wanted: str) -> torch.device:
 
 @contextmanager
 def join_processes(wanted: str, n_replicas: int = 1) -> Iterator[Processes]:
-    """Context manager that yields the processes of this run; under `torchrun`, it joins the process group meanwhile.
+    """Context manager that yields the processes of this run; under `torchrun`, it joins the process group during it.
 
     Args:
         wanted: hardware.device; each process of a machine uses its own GPU.

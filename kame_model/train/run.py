@@ -292,10 +292,10 @@ def _resolve_accumulation(config: TrainConfig, world: int) -> int:
     Raises:
         ConfigError: it is not a multiple of the number of processes.
     """
-    told = config.optim.accumulation
-    if told is None and list_checkpoints(Path(config.out) / CHECKPOINTS):
-        told = read_facts(config.out).config.optim.accumulation
-    n_batches = told or 1
+    accumulation = config.optim.accumulation
+    if accumulation is None and list_checkpoints(Path(config.out) / CHECKPOINTS):
+        accumulation = read_facts(config.out).config.optim.accumulation
+    n_batches = accumulation or 1
     if n_batches % world:
         n_frames = config.data.batch_frames
         raise ConfigError(

@@ -231,12 +231,12 @@ def digest_weights(place: str) -> str:
 
 def _check_shapes(model: FrontEnd, facts: RunFacts, folder: str | Path) -> None:
     """Raises a ConfigError with all differences if a run's weights do not fit a model, before they are read."""
-    theirs = facts.config.model
+    config = facts.config.model
     there = {
-        **make_lm_kwargs(theirs, facts.speaks_with.text_card, facts.speaks_with.layout),
-        "oracle": theirs.oracle,
-        "cue": theirs.cue,
-        "tie_text_head": theirs.tie_text_head,
+        **make_lm_kwargs(config, facts.speaks_with.text_card, facts.speaks_with.layout),
+        "oracle": config.oracle,
+        "cue": config.cue,
+        "tie_text_head": config.tie_text_head,
     }
     here = {
         **model.lm_kwargs,

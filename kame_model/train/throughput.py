@@ -193,7 +193,7 @@ class Speedometer:
         self._n_frames += n_frames
 
     def read(self) -> dict[str, float]:
-        """Returns frames and tokens (ids of frames) per second and FLOPs utilisation (0 to 1), and starts anew.
+        """Returns frames and tokens (ids of frames) per second and FLOPs utilisation (0 to 1), and resets the sums.
 
         Time outside of steps (evaluation, saving) is not counted, and neither is padding.
         """

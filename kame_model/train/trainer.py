@@ -213,8 +213,8 @@ class Trainer:
         time_share = self.hours * 3600 / self._limit_s
         here = [float((losses / len(batches)).sum()), float(n_frames), time_share, float(time_share >= 1)]
         here += sum_counts(batches)
-        told = torch.cat([torch.tensor(here, dtype=torch.float64), tallies])
-        loss, frames, time_shares, late, *sums = self._processes.sum_over_all(told).tolist()
+        totals = torch.cat([torch.tensor(here, dtype=torch.float64), tallies])
+        loss, frames, time_shares, late, *sums = self._processes.sum_over_all(totals).tolist()
         loss, time_share = (each / self._processes.share.world for each in (loss, time_shares))
         self._is_late = late > 0  # all processes stop when the time of one is up
         self._check_finite(loss, norm, losses.tolist(), batches)
@@ -292,23 +292,23 @@ class Trainer:
             f"The step was not made; {kept}. Check those dialogues, lower the learning rate, or train in fp32.",
         )
 
-    def _record_step(self, told: dict[str, float], sums: list[float], batches: list[MicroBatch]) -> None:
+    def _record_step(self, figures: dict[str, float], sums: list[float], batches: list[MicroBatch]) -> None:
         """Records a step's figures, and logs a spike of the main kind's loss.
 
         Args:
-            told: loss, learning rate and gradient norm.
+            figures: loss, learning rate and gradient norm.
             sums: `Counts` and tallies, summed over all processes.
             batches: the micro-batches of this process.
         """
         kind, counts, tallies = batches[0].kind, sums[:N_COUNTS], sums[N_COUNTS:]
-        self._windows.get_window(kind).add(told["loss"], told["gradient_norm"], counts, tallies)
+        self._windows.get_window(kind).add(figures["loss"], figures["gradient_norm"], counts, tallies)
         shown = self._parts.loader.observe(to_means(tallies).get("answer_right"))
-        self._shown = {"learning_rate": told["learning_rate"], **shown}
+        self._shown = {"learning_rate": figures["learning_rate"], **shown}
         mean = self._spikes.mean
-        if kind == self._config.shares.main and self._spikes.is_spike(told["loss"]):
+        if kind == self._config.shares.main and self._spikes.is_spike(figures["loss"]):
             names = gather_dialogues(batches, self._processes)
             if self.log is not None:
-                self.log.write("spike", self.step, {"mean": mean, "dialogues": names, **told})
+                self.log.write("spike", self.step, {"mean": mean, "dialogues": names, **figures})
 
     def _write_metrics(self) -> None:
         """Writes a line of metrics with the means since the last one, and begins new means."""

@@ -21,8 +21,8 @@ def warn_unheard(rows: Sequence[Mapping[str, Any]], titles: Sequence[str]) -> It
         rows: rows of figures.
         titles: the title of each row.
     """
-    told = zip(rows, titles, strict=True)
-    unheard = dict.fromkeys(title for row, title in told if (row.get("heard_word_errors") or 0.0) > _MOST_ERRORS)
+    titled_rows = zip(rows, titles, strict=True)
+    unheard = dict.fromkeys(title for row, title in titled_rows if (row.get("heard_word_errors") or 0.0) > _MOST_ERRORS)
     if unheard:
         yield (
             f"**{'; '.join(unheard)}: what the recogniser hears has little to do with the model's text, so figures "

@@ -168,36 +168,38 @@ def find_key(key: Sequence[str], words: Sequence[str]) -> list[Unit]:
 
 
 def find_other_answers(
-    key: Sequence[str], words: Sequence[str], told: Sequence[str], others: Sequence[Sequence[str]]
+    key: Sequence[str], words: Sequence[str], oracle_words: Sequence[str], others: Sequence[Sequence[str]]
 ) -> list[Unit]:
     """Finds where another answer is said: another number, or another option; in the order of the words.
 
     Args:
         key: key of the right answer. Numbers count only if it contains one, or starts with "one".
-        told: the oracle's words. Numbers that it says before (or after) the key may be said there as often, too.
+        oracle_words: the oracle's words. Numbers it says before (or after) the key may be said there as often, too.
         others: keys of other answers, such as the other options; matches inside the right key do not count.
     """
     right = find_key(key, words)
     found = [place for other in others if tuple(other) != tuple(key) for place in find_key(other, words)]
     found = [each for each in found if not any(at.start <= each.start and each.end <= at.end for at in right)]
     if has_number(key):
-        found += _find_other_numbers(key, words, told, right)
+        found += _find_other_numbers(key, words, oracle_words, right)
     return sorted(set(found), key=lambda each: each.start)
 
 
 def _find_other_numbers(
-    key: Sequence[str], words: Sequence[str], told: Sequence[str], right: Sequence[Unit]
+    key: Sequence[str], words: Sequence[str], oracle_words: Sequence[str], right: Sequence[Unit]
 ) -> Iterator[Unit]:
     """Yields the said numbers that are neither part of the key nor said by the oracle on the same side of the key.
 
     Args:
         key: key of the right answer.
         words: the words that were said.
-        told: the oracle's words.
+        oracle_words: the oracle's words.
         right: where the key was said.
     """
-    told_key = find_key(key, told)
-    allowed = Counter((unit.text, _is_behind(unit, told_key) and bool(right)) for unit in _find_outside(told, told_key))
+    oracle_key = find_key(key, oracle_words)
+    allowed = Counter(
+        (unit.text, _is_behind(unit, oracle_key) and bool(right)) for unit in _find_outside(oracle_words, oracle_key)
+    )
     for unit in _find_outside(words, right):
         place = (unit.text, _is_behind(unit, right))
         allowed[place] -= 1

@@ -73,8 +73,8 @@ def normalise(text: str) -> list[str]:
     They are in spoken form and lower case, without articles and possessive "'s"; each number is one word of digits.
     """
     words = [_MISSPELT.get(word, word).removesuffix("'s") for word in _speak_words(text)]
-    told = _join_money(_convert_numbers(words))
-    return [word for at, word in enumerate(told) if word not in _ARTICLES or told[at - 1 : at] == ["option"]]
+    words = _join_money(_convert_numbers(words))
+    return [word for at, word in enumerate(words) if word not in _ARTICLES or words[at - 1 : at] == ["option"]]
 
 
 def score_response(response: str, accepted: Sequence[str], rule: Rule, options: Sequence[str] = ()) -> ResponseScore:
@@ -279,12 +279,12 @@ def _speak_word(word: str) -> str:
 
 def _convert_numbers(words: Sequence[str]) -> list[str]:
     """Returns the words with those of each number replaced by its digits; also "and a half" or "dozen" after it."""
-    told: list[str] = []
+    converted: list[str] = []
     at = 0
     while at < len(words):
         n_words = count_number_words(words, at)
         if not n_words:
-            told.append(words[at])
+            converted.append(words[at])
             at += 1
             continue
         value = parse_number_words(words[at : at + n_words])
@@ -293,8 +293,8 @@ def _convert_numbers(words: Sequence[str]) -> list[str]:
             value, at = str(Decimal(value) + Decimal("0.5")), at + 3
         elif list(words[at : at + 1]) == ["dozen"] and _NUMBER.fullmatch(value):
             value, at = str(Decimal(value) * 12), at + 1
-        told.append(_trim_number(value))
-    return told
+        converted.append(_trim_number(value))
+    return converted
 
 
 def _trim_number(value: str) -> str:
@@ -304,14 +304,14 @@ def _trim_number(value: str) -> str:
 
 def _join_money(words: Sequence[str]) -> list[str]:
     """Returns the words with amounts of dollars and cents joined: "18 dollars and 50 cents" becomes "18.5 dollars"."""
-    told = list(words)
+    joined = list(words)
     at = 0
-    while at < len(told):
-        parts = [each for each in told[at : at + 5] if each != "and"][:4]
+    while at < len(joined):
+        parts = [each for each in joined[at : at + 5] if each != "and"][:4]
         if len(parts) == 4 and parts[1] in {"dollar", "dollars"} and parts[3] in {"cent", "cents"}:
             dollars, cents = parts[0], parts[2]
             if dollars.isdecimal() and cents.isdecimal() and len(cents) <= 2:
-                n_words = 5 if "and" in told[at : at + 4] else 4
-                told[at : at + n_words] = [_trim_number(f"{dollars}.{cents.zfill(2)}"), "dollars"]
+                n_words = 5 if "and" in joined[at : at + 4] else 4
+                joined[at : at + n_words] = [_trim_number(f"{dollars}.{cents.zfill(2)}"), "dollars"]
         at += 1
-    return told
+    return joined

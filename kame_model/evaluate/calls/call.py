@@ -323,7 +323,7 @@ class _Caller:
             n_silent += 1
 
     async def _send(self, session: Session, frame: Samples) -> None:
-        """Sends the next frame at the time of its end; meanwhile the other tasks record what arrives.
+        """Sends the next frame at the time of its end, while the other tasks record what arrives.
 
         Raises:
             BackendError: the session has ended by itself, or a chat model is unavailable or rejects requests.

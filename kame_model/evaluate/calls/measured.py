@@ -115,10 +115,10 @@ def add_up_steps(calls: Iterable[tuple[Mode, Mapping[str, Any] | None]]) -> list
     for mode, counted in calls:
         if counted is not None:
             found.setdefault(mode, []).append(counted)
-    told = []
+    rows = []
     for mode, own in found.items():
         ms = np.concatenate([np.repeat([*map(int, each["n_by_ms"])], [*each["n_by_ms"].values()]) for each in own])
-        told.append(
+        rows.append(
             {
                 "mode": mode,
                 "n": len(ms),
@@ -128,7 +128,7 @@ def add_up_steps(calls: Iterable[tuple[Mode, Mapping[str, Any] | None]]) -> list
                 "over_frame": round(float(np.mean(ms > 1000 * FRAME_S)), 4),
             }
         )
-    return told
+    return rows
 
 
 class MeasuredChat:
@@ -259,11 +259,11 @@ def wrap_back_end(
     Raises:
         ConfigError: see `get_endpoint`.
     """
-    told = None if config is None else config.chat.model_dump(mode="json")
+    settings = None if config is None else config.chat.model_dump(mode="json")
     digest = "" if config is None else find_model_digest(config.chat)
 
     def wrap(chat: LiveChat, model: str) -> MeasuredChat:
-        return MeasuredChat(chat, back_end.name, ids.digest(back_end.name, told, model, digest), times, background)
+        return MeasuredChat(chat, back_end.name, ids.digest(back_end.name, settings, model, digest), times, background)
 
     chat = wrap(back_end.chat, "")
     models = {name: wrap(each, name) for name, each in back_end.models.items()}
@@ -366,7 +366,7 @@ class _PacedEar:
         self._so_far = hashlib.sha256(f"paced {recogniser.name}".encode())
         self._missed: list[Samples | None] = []  # what the recogniser has not been given; None: a turn's end
         self._stream: ListenerStream | None = None
-        self._told: list[Heard] = []
+        self._reported: list[Heard] = []
         self._fed_s = 0.0
         self._is_closed = False
 
@@ -401,8 +401,8 @@ class _PacedEar:
             self._catch_up()
             self._feed_recogniser(samples)
             took_s = wait()
-            told, self._told = self._told, []
-            heard = [[each.text, each.is_final] for each in told]
+            reported, self._reported = self._reported, []
+            heard = [[each.text, each.is_final] for each in reported]
             record = self._times.keep(key, {"kind": "hearing", "took_s": round_ms(took_s), "heard": heard})
         else:
             self._missed.append(samples)
@@ -417,13 +417,13 @@ class _PacedEar:
     def _catch_up(self) -> None:
         """Feeds the recogniser the audio that was replayed so far; words that it reports for it are ignored."""
         if self._stream is None:
-            self._stream = self._recogniser.listen(lambda heard: self._told.append(heard))
+            self._stream = self._recogniser.listen(lambda heard: self._reported.append(heard))
         missed, self._missed = self._missed, []
         for each in missed:
-            self._told.clear()  # so that each turn's end waits for its own last words
+            self._reported.clear()  # so that each turn's end waits for its own last words
             self._feed_recogniser(each)
             self._wait_for_frame_end() if each is not None else self._wait_for_last_words()
-        self._told.clear()
+        self._reported.clear()
 
     def _feed_recogniser(self, samples: Samples | None) -> None:
         """Feeds the recogniser audio, or ends the turn if `samples` is None.
@@ -448,9 +448,9 @@ class _PacedEar:
 
         After `_MOST_FINAL_S` without any, empty last words are recorded.
         """
-        while not any(each.is_final for each in list(self._told)):
+        while not any(each.is_final for each in list(self._reported)):
             if time.perf_counter() - self._fed_s > _MOST_FINAL_S:
-                self._told.append(Heard("", is_final=True))
+                self._reported.append(Heard("", is_final=True))
                 break
             time.sleep(0.005)
         return time.perf_counter() - self._fed_s

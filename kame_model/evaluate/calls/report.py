@@ -81,8 +81,8 @@ def format_costs_table(costs: Mapping[str, Any]) -> str:
         for whose, each in all_costs.items()
         if each is not None
     ]
-    told = format_table(["", "requests", "tokens read", "of them cached", "tokens written", "US dollars"], lines)
-    return "\n".join([told, *_format_steps(costs["steps"])])
+    table = format_table(["", "requests", "tokens read", "of them cached", "tokens written", "US dollars"], lines)
+    return "\n".join([table, *_format_steps(costs["steps"])])
 
 
 def _format_steps(steps: Sequence[Record]) -> Iterator[str]:
@@ -91,20 +91,20 @@ def _format_steps(steps: Sequence[Record]) -> Iterator[str]:
     It warns if the charged time is not that of the steps, and if steps took longer than a frame lasts.
     """
     names = ("n", "charged_ms", "step_ms_p50", "step_ms_p99")
-    lines = [[told["mode"], *(f"{told[name]:.0f}" for name in names), f"{told['over_frame']:.1%}"] for told in steps]
+    lines = [[step["mode"], *(f"{step[name]:.0f}" for name in names), f"{step['over_frame']:.1%}"] for step in steps]
     if lines:
         yield format_table(["steps of", "n", "charged, ms", "median, ms", "99th percentile, ms", "over 80 ms"], lines)
     unlike = [
-        told["mode"]
-        for told in steps
-        if not 1 / _MOST_UNLIKE <= told["charged_ms"] / max(told["step_ms_p50"], 1e-3) <= _MOST_UNLIKE
+        step["mode"]
+        for step in steps
+        if not 1 / _MOST_UNLIKE <= step["charged_ms"] / max(step["step_ms_p50"], 1e-3) <= _MOST_UNLIKE
     ]
     if unlike:
         yield (
             f"**{' and '.join(unlike)}: the step time that was charged, measured at the server's start, is not that of "
             "the steps. The machine was busy at one of the two times: start again in a new folder on a quiet one.**\n"
         )
-    slow = [told["mode"] for told in steps if told["over_frame"] > _MOST_SLOW]
+    slow = [step["mode"] for step in steps if step["over_frame"] > _MOST_SLOW]
     if slow:
         yield (
             f"**{' and '.join(slow)}: more than {_MOST_SLOW:.0%} of the steps took longer than their frame lasts. "
@@ -127,8 +127,8 @@ def draw_figures(rows: Sequence[Record], measures: Mapping[str, str], group: str
         for row in rows:
             if measure in row:
                 low, high = row[f"{measure}_interval"] or (None, None)
-                told = {"row": {"": row.get(group)}, "measure": title, "system": get_condition(row).title}
-                means.append({**told, "statistic": "mean", "value": row[measure], "low": low, "high": high})
+                labels = {"row": {"": row.get(group)}, "measure": title, "system": get_condition(row).title}
+                means.append({**labels, "statistic": "mean", "value": row[measure], "low": low, "high": high})
     return draw_means(means, list(dict.fromkeys(get_condition(row).title for row in rows)))
 
 
@@ -149,9 +149,9 @@ def _format_figure(row: Record, name: str) -> object:
         return value
     is_time = name.endswith("_s")
     form = ".2f" if is_time or name.startswith(_NO_SHARES) else ".0%"
-    told = [format_with_interval(value, row[f"{name}_interval"], form)]
-    told += [format_with_interval(row[f"{name}_{which}"], None, form) or "–" for which in ("median", "p90") if is_time]
-    return ", ".join(map(str, told)) + (f" of {row[f'{name}_n']}" if f"{name}_n" in row else "")
+    parts = [format_with_interval(value, row[f"{name}_interval"], form)]
+    parts += [format_with_interval(row[f"{name}_{which}"], None, form) or "–" for which in ("median", "p90") if is_time]
+    return ", ".join(map(str, parts)) + (f" of {row[f'{name}_n']}" if f"{name}_n" in row else "")
 
 
 def _format_table(lines: Sequence[Mapping[str, object]]) -> str:

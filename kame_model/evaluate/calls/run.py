@@ -216,12 +216,12 @@ def _judge_items(items: Mapping[str, Item], folder: EvaluationFolder, judge: Jud
     if judge is not None:
         known = {(name, measure): one for name in new for measure, one in items[name].judged.items()}
         asked = {key: request for key, request in known.items() if isinstance(request, JudgeRequest)}
-        told: dict[tuple[str, str], Judgement] = {}
+        judgements: dict[tuple[str, str], Judgement] = {}
         if asked:
             with counting("judging", len(asked)) as advance:
-                told = dict(zip(asked, judge.judge(list(asked.values()), lambda: advance(1)), strict=True))
+                judgements = dict(zip(asked, judge.judge(list(asked.values()), lambda: advance(1)), strict=True))
         for (name, measure), one in known.items():
-            judged[name][measure] = told[name, measure] if isinstance(one, JudgeRequest) else one
+            judged[name][measure] = judgements[name, measure] if isinstance(one, JudgeRequest) else one
     for name in new:
         record, own = items[name].record, judged[name].items()
         measures = {**record["measures"], **{measure: one.value for measure, one in own}}

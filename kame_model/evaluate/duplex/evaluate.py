@@ -226,23 +226,23 @@ class _ScoredCall:
         item, turn = self._item, self._item.turn
         user, assistant = find_audible_spans(self._call.user), find_audible_spans(self.sound, AUDIBLE)
         delays = measure_delays(user, assistant, turn or (0.0, len(self.sound) / SAMPLE_RATE_HZ))
-        told: dict[str, Any] = {"overlap_share": delays.overlap_share}
+        measures: dict[str, Any] = {"overlap_share": delays.overlap_share}
         if item.task == "backchannel":
             found = find_backchannels(self.segments, self.words)
             duration_s = len(self.sound) / SAMPLE_RATE_HZ
-            told["take_over"] = found.takes_turn
-            told["backchannels_per_s"] = round(len(found.spans) / duration_s, 4)
-            told["jsd"] = None if item.people is None else compute_divergence(found.spans, duration_s, item.people)
-            return told | {"turn_text": is_turn(self.text_words)}
-        told |= {"take_over": is_turn(self.words), "take_over_text": is_turn(self.text_words)}
+            measures["take_over"] = found.takes_turn
+            measures["backchannels_per_s"] = round(len(found.spans) / duration_s, 4)
+            measures["jsd"] = None if item.people is None else compute_divergence(found.spans, duration_s, item.people)
+            return measures | {"turn_text": is_turn(self.text_words)}
+        measures |= {"take_over": is_turn(self.words), "take_over_text": is_turn(self.text_words)}
         if turn is not None:
-            told["latency_s"] = compute_latency_s(self.words, turn[1])
-            told["latency_text_s"] = compute_latency_s(self.text_words, turn[1])
-            told["ttfat_s"] = delays.first_sound_s
+            measures["latency_s"] = compute_latency_s(self.words, turn[1])
+            measures["latency_text_s"] = compute_latency_s(self.text_words, turn[1])
+            measures["ttfat_s"] = delays.first_sound_s
         if item.task == "user_interruption" and turn is not None:
             going = next((span for span in assistant if span[0] < turn[0] < span[1]), None)
-            told["stop_s"] = None if going is None else round_s(going[1] - turn[0])
-        return told
+            measures["stop_s"] = None if going is None else round_s(going[1] - turn[0])
+        return measures
 
     def _hear(self, segment: Span, recogniser: Recogniser) -> list[TimedWord]:
         """Recognises the words of a segment, each with a share of its time by letters; none if that is rejected."""
@@ -266,11 +266,11 @@ def _write_output(store: Store, place: str, item: DuplexItem, scored: _ScoredCal
     sound = soxr.resample(np.clip(scored.sound, -1, 1), SAMPLE_RATE_HZ, _OUTPUT_RATE_HZ)
     soundfile.write(sink, sound, _OUTPUT_RATE_HZ, subtype="PCM_16", format="WAV")
     chunks = [{"text": word.text, "timestamp": [word.start_s, word.end_s]} for word in scored.words]
-    told = {"text": " ".join(word.text for word in scored.words), "chunks": chunks}
+    transcript = {"text": " ".join(word.text for word in scored.words), "chunks": chunks}
     store.write_bytes(f"{place}/output.wav", sink.getvalue())
     if item.annotation is not None:
         store.write_bytes(f"{place}/{ANNOTATIONS[item.task]}", json.dumps(item.annotation, indent=1).encode())
-    store.write_bytes(f"{place}/output.json", encode_json(told))
+    store.write_bytes(f"{place}/output.json", encode_json(transcript))
 
 
 def _write_results(done: FinishedRun) -> list[dict[str, Any]]:

@@ -160,8 +160,8 @@ def _read_bench_item(folder: Path, task: DuplexTask, people: dict[str, Sequence[
             turn = (float(start_s), float(end_s))
     except (LookupError, TypeError, ValueError) as error:
         raise SourceError(f"{folder / ANNOTATIONS[task]} has no valid times: {error!r}.", _REMEDY) from error
-    theirs = people.get(folder.name) if task == "backchannel" else None
-    return DuplexItem(task, folder.parent.name, folder.name, lambda: read_user_audio(sound), annotation, turn, theirs)
+    human = people.get(folder.name) if task == "backchannel" else None
+    return DuplexItem(task, folder.parent.name, folder.name, lambda: read_user_audio(sound), annotation, turn, human)
 
 
 def _read_backchannel_times(config: DuplexConfig) -> dict[str, Sequence[float]]:
@@ -174,10 +174,10 @@ def _read_backchannel_times(config: DuplexConfig) -> dict[str, Sequence[float]]:
     places = [Path(config.backchannel_times)] if config.backchannel_times else sorted(root.glob(f"**/{PEOPLE}"))
     if not places:
         return {}
-    told = _read_json(places[0])
-    if not isinstance(told, dict) or not all(isinstance(each, list) and sum(each) > 0 for each in told.values()):
+    times = _read_json(places[0])
+    if not isinstance(times, dict) or not all(isinstance(each, list) and sum(each) > 0 for each in times.values()):
         raise SourceError(f"{places[0]} does not have a distribution for every item.", _REMEDY)
-    return told
+    return times
 
 
 def _read_json(path: Path) -> Any:
@@ -222,11 +222,11 @@ def _make_item(
         if not annotation:
             return None
     elif task == "backchannel":
-        theirs = [_get_span(each) for each in dialogue.turns[1].utterances if each.kind == "backchannel"]
-        theirs = [span for span in theirs if span[1] <= end_s]
-        if dialogue.turns[1].speaker != "A" or not theirs:
+        backchannels = [_get_span(each) for each in dialogue.turns[1].utterances if each.kind == "backchannel"]
+        backchannels = [span for span in backchannels if span[1] <= end_s]
+        if dialogue.turns[1].speaker != "A" or not backchannels:
             return None
-        people = compute_distribution(theirs, end_s).tolist()
+        people = compute_distribution(backchannels, end_s).tolist()
     elif task == "turn_taking":
         turn, end_s = asked_s, asked_s[1] + wait_s
         annotation = [{"text": "[TURN-TAKING]", "timestamp": [asked_s[1], end_s]}]

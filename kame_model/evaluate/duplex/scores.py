@@ -106,11 +106,11 @@ def compute_divergence(spans: Sequence[Span], duration_s: float, people: Sequenc
     """
     if not spans:
         return 1.0
-    ours = compute_distribution(spans, duration_s)
-    theirs = np.interp(np.linspace(0, 1, len(ours)), np.linspace(0, 1, len(people)), people)
-    theirs = theirs / theirs.sum()
-    middle = (ours + theirs) / 2
-    divergence = (_compute_relative_entropy(ours, middle) + _compute_relative_entropy(theirs, middle)) / 2
+    of_assistant = compute_distribution(spans, duration_s)
+    of_people = np.interp(np.linspace(0, 1, len(of_assistant)), np.linspace(0, 1, len(people)), people)
+    of_people = of_people / of_people.sum()
+    middle = (of_assistant + of_people) / 2
+    divergence = (_compute_relative_entropy(of_assistant, middle) + _compute_relative_entropy(of_people, middle)) / 2
     return round(float(np.sqrt(max(0.0, divergence))), 4)
 
 

@@ -169,12 +169,12 @@ def _find_last_oracle(call: Call, start_s: float, until_s: float) -> str:
 
     Empty if there is none.
     """
-    told = [
+    texts = [
         each.text
         for each in call.get_oracles()
         if each.text and each.asked_s >= start_s and each.asked_s + (each.age_s or 0.0) < until_s
     ]
-    return told[-1] if told else ""
+    return texts[-1] if texts else ""
 
 
 def _make_items(condition: Condition, asked: _Conversation, called: Record) -> Iterator[Item]:

@@ -125,8 +125,8 @@ def _read_references(folder: Path, rows: Sequence[dict[str, Any]]) -> dict[str, 
         return {}
     path = folder / REFERENCES
     try:
-        told = [json.loads(line) for line in path.read_text(encoding="utf-8").split("\n") if line.strip()]
-        answers = {str(each["question_id"]): tuple(map(str, each["choices"][0]["turns"])) for each in told}
+        records = [json.loads(line) for line in path.read_text(encoding="utf-8").split("\n") if line.strip()]
+        answers = {str(each["question_id"]): tuple(map(str, each["choices"][0]["turns"])) for each in records}
         lacking = [each for each in needed if len(answers.get(each, ())) != N_TURNS]
         if lacking:
             raise ValueError(f"no answers to {', '.join(lacking)}")

@@ -120,12 +120,12 @@ def _format_markdown(
 
 def _list_texts(record: Record) -> dict[str, object]:
     """Returns the texts of an answer, each with its rating or the reason why it has none."""
-    told: dict[str, object] = {}
+    texts: dict[str, object] = {}
     for name, title in TITLES.items():
         rating = record["measures"][name]
         rated = record["faults"].get(name) if rating is None else f"{rating:g}"
-        told[title] = rated and f"({rated}) {record['answer'][SCORES[name]] or ''}"
-    return told
+        texts[title] = rated and f"({rated}) {record['answer'][SCORES[name]] or ''}"
+    return texts
 
 
 def _has_curve(rows: Sequence[Record]) -> bool:
@@ -166,10 +166,10 @@ def _draw_curve(rows: Sequence[Record]) -> bytes:
         forced = [row for row in whole if row["mode"] == mode and row["delay_s"] is not None]
         longest_s = max(row["delay_s"] for row in forced)
         for place, (measure, title) in enumerate(TITLES.items()):
-            told = sorted((row for row in forced if row[measure] is not None), key=lambda row: float(row["delay_s"]))
-            at = [row["delay_s"] + (place - 1) * 0.01 * longest_s for row in told]  # apart, so that all are visible
-            values = [row[measure] for row in told]
-            reach = compute_error_bars(values, [row[f"{measure}_interval"] for row in told])
+            points = sorted((row for row in forced if row[measure] is not None), key=lambda row: float(row["delay_s"]))
+            at = [row["delay_s"] + (place - 1) * 0.01 * longest_s for row in points]  # apart, so that all are visible
+            values = [row[measure] for row in points]
+            reach = compute_error_bars(values, [row[f"{measure}_interval"] for row in points])
             axes.errorbar(at, values, yerr=reach, fmt="o-", color=COLOURS[place], label=title)
         if direct is not None and direct["score"] is not None:
             axes.axhline(direct["score"], color="black", linestyle=":", label="direct, heard")

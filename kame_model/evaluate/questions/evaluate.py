@@ -166,14 +166,14 @@ def _summarise_charged_times(times: MeasuredTimes) -> list[dict[str, Any]]:
 
     Kinds without any are left out.
     """
-    told = {
+    times_s = {
         "request, first piece": [each["pieces"][0][0] for each in times.list_records("request") if each["pieces"]],
         "request, whole": [each["took_s"] for each in times.list_records("request")],
         **{kind: [each["took_s"] for each in times.list_records(kind)] for kind in ("recognition", "synthesis")},
     }
     return [
         {"what": what, "n": len(all_s), "median_s": float(np.median(all_s)), "p90_s": float(np.percentile(all_s, 90))}
-        for what, all_s in told.items()
+        for what, all_s in times_s.items()
         if all_s
     ]
 
@@ -242,7 +242,7 @@ def _make_call_record(
     delays = measure_delays(find_audible_spans(call.user), assistant, turn)
     text = call.get_text_between(end_s)
     is_audible = any(span[1] > end_s for span in assistant)
-    told = transcribe(call.get_assistant_between(end_s), recogniser) if is_audible else ""
+    transcript = transcribe(call.get_assistant_between(end_s), recogniser) if is_audible else ""
     pieces = [piece for piece in call.pieces if piece[0] >= end_s]
     first_word_s = next((at_s for at_s, piece in pieces if piece.strip()), None)
     oracles = [each for each in call.get_oracles() if each.text]
@@ -254,8 +254,8 @@ def _make_call_record(
         "first_word_s": None if first_word_s is None else round_s(first_word_s - end_s),
         "oracle_age_s": None if oracle is None or first_word_s is None else round_s(first_word_s - oracle.asked_s),
         "overlap": delays.overlap_share,
-        "heard_word_errors": None if told is None else count_word_errors(normalise(text), normalise(told)),
-        "hearing_refused": told is None,
+        "heard_word_errors": None if transcript is None else count_word_errors(normalise(text), normalise(transcript)),
+        "hearing_refused": transcript is None,
         "listening_failed": any(each.kind == "listening_failed" and each.data["reason"] for each in call.events),
         "missed": delays.ttfat_s is None and first_word_s is None,
         "failed_requests": sum(each.kind == "oracle_failed" for each in call.events) if asks else None,
@@ -271,7 +271,7 @@ def _make_call_record(
         "understood": next((each.data["text"] for each in reversed(call.events) if each.kind == "heard"), ""),
         "reference": oracles[-1].text if oracles else None,
         "text": text,
-        "heard": told or "",
+        "heard": transcript or "",
         "pieces": [(round_s(at_s - end_s), piece) for at_s, piece in pieces],
         "first_sound_s": delays.first_sound_s,
         "has_ended": call.ends[0] is not None,

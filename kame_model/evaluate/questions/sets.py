@@ -257,7 +257,7 @@ def load_questions(name: QuestionSetName, path: str, columns: Mapping[str, str])
     questions, n_bad, taken = list[Question](), 0, set[str]()
     for row in rows:
         try:
-            question = form.read({**row, **{ours: row.get(theirs) for ours, theirs in columns.items()}}, folder)
+            question = form.read({**row, **{field: row.get(column) for field, column in columns.items()}}, folder)
         except (_BadRowError, LookupError, TypeError, ValueError):
             n_bad += 1
             continue
@@ -277,9 +277,9 @@ def load_questions(name: QuestionSetName, path: str, columns: Mapping[str, str])
     return QuestionSet(name, form.rule, digest, tuple(questions), n_bad)
 
 
-def _check_columns(columns: Mapping[str, str], ours: Sequence[str], theirs: Sequence[str]) -> None:
-    """Raises a ConfigError if a mapped column is missing from the set (`ours`) or the file (`theirs`)."""
-    for whose, mapped, known in (("set", columns.keys(), ours), ("file", columns.values(), theirs)):
+def _check_columns(columns: Mapping[str, str], set_columns: Sequence[str], file_columns: Sequence[str]) -> None:
+    """Raises a ConfigError if a mapped column is missing from the set (`set_columns`) or the file (`file_columns`)."""
+    for whose, mapped, known in (("set", columns.keys(), set_columns), ("file", columns.values(), file_columns)):
         if missing := [name for name in mapped if name not in known]:
             raise ConfigError(
                 f"--map: the {whose} has no column {', '.join(map(repr, missing))}.",
@@ -348,8 +348,8 @@ def _find_file(name: str, path: Path, form: _Form) -> Path:
         found = next((path / each for each in form.files if (path / each).is_file()), None)
         if found is None:
             known = " or ".join(form.files)
-            told = f"does not hold {known}" if known else "is a folder, in which no file name is known"
-            raise SourceError(f"{path} {told} for {name}.", "Name the file itself with --path.")
+            problem = f"does not hold {known}" if known else "is a folder, in which no file name is known"
+            raise SourceError(f"{path} {problem} for {name}.", "Name the file itself with --path.")
         return found
     if not path.is_file():
         raise SourceError(f"There is no file {path}.", "Name a file or folder of the set with --path.")

@@ -93,8 +93,8 @@ def make_script(
     delay_frames = round(delay_s * FRAMES_PER_S)
     codes = asked.row.b.codes if other is None else other
     if oracle in ("wrong", "corrected") and stranger is not None:
-        told = stranger.row.a.oracle
-        events = told.list_events(delay_frames, guesses, n_events=stranger.turn.event + 1)
+        stranger_oracle = stranger.row.a.oracle
+        events = stranger_oracle.list_events(delay_frames, guesses, n_events=stranger.turn.event + 1)
         events = shift_events(events, asked.turn.start - stranger.turn.start)
     else:
         events = [] if oracle == "none" else asked.row.a.oracle.list_events(delay_frames, guesses)

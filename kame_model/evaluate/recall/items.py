@@ -73,17 +73,17 @@ def check_rows_fit(checkpoint: Checkpoint, dataset: TokenDataset) -> None:
         ConfigError: the rows were encoded with another vocabulary or codec.
     """
     front_end, facts = checkpoint.front_end, checkpoint.facts
-    for what, ours, theirs in (
+    for what, of_checkpoint, of_dataset in (
         ("size of vocabulary", front_end.text_card, dataset.text_card),
         ("size of codebooks", front_end.card, dataset.layout.card),
         ("number of codebooks", front_end.n_codebooks, dataset.layout.n_codebooks),
         ("vocabulary", facts and facts.tokenizer_digest, dataset.tokenizer_digest),
         ("codec", facts and facts.codec_digest, dataset.codec_digest),
     ):
-        if ours not in (None, theirs):
+        if of_checkpoint not in (None, of_dataset):
             raise ConfigError(
-                f"{dataset.folder} was encoded with another {what} ({theirs}) than {checkpoint.place.name} has "
-                f"({ours}).",
+                f"{dataset.folder} was encoded with another {what} ({of_dataset}) than {checkpoint.place.name} has "
+                f"({of_checkpoint}).",
                 "Encode the dataset again with the checkpoint's tokenizer and codec: `kame encode … --tokenizer FILE "
                 "--codec NAME --codec-path PATH`.",
             )
@@ -217,7 +217,7 @@ def make_record(
         "turn": turn.number,
         "key": list(turn.key),
         "stranger_key": None if stranger is None else list(stranger.turn.key),
-        "told": " ".join(turn.told),
+        "told": " ".join(turn.oracle_words),
         "said_early": " ".join(_get_words(early)),
         "said": " ".join(_get_words(said)),
         "said_later": " ".join(_get_words(later)),
@@ -278,11 +278,11 @@ def _is_told_in_time(asked: AskedDialogue, turn: Turn, delay_s: float) -> bool:
 
 def _measure_words(turn: Turn, said: Sequence[SaidWord]) -> Record:
     """Counts the oracle's words that were said in order, and other words, each as [number, words of the oracle]."""
-    counts = count_words(turn.told, _get_words(said))
+    counts = count_words(turn.oracle_words, _get_words(said))
     return {
-        "words_in_order": [counts.n_in_order, counts.n_told],
-        "words_repeated": [counts.n_repeated, counts.n_told],
-        "words_inserted": [counts.n_inserted, counts.n_told],
+        "words_in_order": [counts.n_in_order, counts.n_expected],
+        "words_repeated": [counts.n_repeated, counts.n_expected],
+        "words_inserted": [counts.n_inserted, counts.n_expected],
     }
 
 
@@ -313,8 +313,8 @@ def _measure_corrected(turn: Turn, stranger: Turn, said: Sequence[SaidWord], cor
     if corrected is not None:
         before = _get_words([each for each in said if each.frame <= corrected])
         after = _get_words([each for each in said if each.frame > corrected])
-        counts, strangers = count_words(stranger.told, before), find_key(stranger.key, after)
-        measures["in_mid_answer"] = counts.n_in_order < counts.n_told
+        counts, strangers = count_words(stranger.oracle_words, before), find_key(stranger.key, after)
+        measures["in_mid_answer"] = counts.n_in_order < counts.n_expected
         measures["said_at_last"] = bool(find_key(turn.key, after[strangers[-1].end :] if strangers else after))
         measures["said_stranger_after"] = bool(strangers)
     return measures

@@ -30,12 +30,12 @@ def measure_leniently(
     """
     if turn is not asked.turn or asked.row.form == INTERRUPTION:
         return {}
-    words = [each.word for each in [*said, *later]]
-    n_said, n_told = _count_key(_make_key(turn.answer), words), _count_key(_make_key(turn.answer), turn.told)
+    words, expected = [each.word for each in [*said, *later]], turn.oracle_words
+    n_said, n_expected = (_count_key(_make_key(turn.answer), each) for each in (words, expected))
     measures = {
         "old_said": n_said > 0,
-        "old_said_too_often": n_said > max(1, n_told) if n_said else None,
-        "old_word_errors": [Levenshtein.distance(turn.told, [each.word for each in said]), len(turn.told)],
+        "old_said_too_often": n_said > max(1, n_expected) if n_said else None,
+        "old_word_errors": [Levenshtein.distance(expected, [each.word for each in said]), len(expected)],
     }
     return measures if stranger is None else {"old_said_stranger": _count_key(_make_key(stranger.answer), words) > 0}
 
@@ -49,13 +49,13 @@ def measure_old_correction(turn: Turn, stranger: Turn, said: Sequence[SaidWord],
         return {"old_corrected_in_lead": None}
     due = said[0].frame + round(after_s * FRAMES_PER_S)
     before = [each.word for each in said if each.frame <= due]
-    return {"old_corrected_in_lead": count_words(stranger.told, before).n_in_order == 0}
+    return {"old_corrected_in_lead": count_words(stranger.oracle_words, before).n_in_order == 0}
 
 
 def count_causes(records: Sequence[_Measures]) -> Counter[str]:
     """Counts turns that are right by the old rule but are not `said_once`, or the reverse, by the reason of this."""
-    told = (each["measures"] for each in records if each["measures"].get("old_said") is not None)
-    return Counter(cause for measures in told if (cause := _explain_difference(measures)))
+    judged = (each["measures"] for each in records if each["measures"].get("old_said") is not None)
+    return Counter(cause for measures in judged if (cause := _explain_difference(measures)))
 
 
 def _explain_difference(new: _Measures) -> str:

@@ -156,20 +156,20 @@ def _format_settings(run: Record, more: Record) -> str:
     sampling = run["system"]["sampling"]
     how = f"text at temperature {sampling['temp_text']:g}" if sampling["use_sampling"] else "always the likeliest token"
     costs = more["costs"]
-    told = [
+    paragraphs = [
         f"Dialogues of the split {', '.join(run['splits'])}, run freely; {how}; seed {run['seed']}. The model hears "
         "the recorded user and its own voice, and reads its own text. After the end of a recording the user waits in "
         f"silence for {run['silence_after_s']:g} s. In brackets 95 % over items.",
     ]
     if more["looks_at_test"] is not None:
-        told.append(format_looks(more["looks_at_test"]))
+        paragraphs.append(format_looks(more["looks_at_test"]))
     if more["n_without_other_voices"] is not None:
-        told.append(
+        paragraphs.append(
             f"*Other voices*: the same words in the rows of {run['voices']}; {more['n_without_other_voices']} "
             "dialogues have none there. Whether training never heard those voices, the datasets' cards say."
         )
-    told.append(f"{costs['dialogue_s']:,.0f} s of dialogue were run in {costs['run_s']:,.0f} s.")
-    return "\n\n".join(told) + "\n"
+    paragraphs.append(f"{costs['dialogue_s']:,.0f} s of dialogue were run in {costs['run_s']:,.0f} s.")
+    return "\n\n".join(paragraphs) + "\n"
 
 
 def _format_tables(rows: Sequence[Record], titles: Mapping[str, str]) -> Iterator[str]:
@@ -188,11 +188,11 @@ def _format_cell(row: Record, name: str) -> str | None:
     """
     figure, form = (f"{name}_median", ".2f") if name.endswith(TIME) else (name, ".0%")
     is_share = not name.endswith(TIME) and name not in _OF_WORDS
-    told = format_with_interval(row.get(figure), row.get(f"{name}_interval") if is_share else None, form)
-    if told is None:
+    cell = format_with_interval(row.get(figure), row.get(f"{name}_interval") if is_share else None, form)
+    if cell is None:
         return None
     recorded, n = row.get(f"recorded_{figure}"), row.get(f"{name}_n") if is_share else None
-    return told + ("" if recorded is None else f" r {recorded:{form}}") + ("" if n is None else f" of {n}")
+    return cell + ("" if recorded is None else f" r {recorded:{form}}") + ("" if n is None else f" of {n}")
 
 
 def _format_dialogues(records: Sequence[Record]) -> Iterator[str]:

@@ -49,7 +49,7 @@ class Turn:
         question: `TokenRow.question`, the same for all turns: what the user said before the answer was first given.
         answer: the words of the recording that contain the answer.
         key: the key words of the answer.
-        told: the words of the oracle with r = 1, the true answer as it should be said.
+        oracle_words: the words of the oracle with r = 1, the true answer as it should be said.
         options: key words of the wrong options that the question offers.
     """
 
@@ -61,7 +61,7 @@ class Turn:
     question: str
     answer: tuple[str, ...]
     key: tuple[str, ...]
-    told: tuple[str, ...]
+    oracle_words: tuple[str, ...]
     options: tuple[tuple[str, ...], ...]
 
     @property
@@ -124,7 +124,7 @@ def find_answered_turns(row: TokenRow, tokenizer: Tokenizer) -> list[Turn]:
                     question=row.question,
                     answer=tuple(answer),
                     key=key,
-                    told=tuple(extract_words(tokenizer.decode(oracle.get_fed(event).tolist()))),
+                    oracle_words=tuple(extract_words(tokenizer.decode(oracle.get_fed(event).tolist()))),
                     options=tuple(find_offered_options(row.question, key)),
                 )
             )
@@ -148,7 +148,7 @@ class AnswerJudgement:
     """The judgement of the answer to a turn.
 
     Attributes:
-        n_said: how often the key words were said; n_told: how often the oracle says them.
+        n_said: how often the key words were said; n_in_oracle: how often the oracle says them.
         n_other: how often another number or option was said.
         is_right_first: whether the right answer was said before any other; None: the answer has no number and the
             question no options, so that no other answer could be recognised.
@@ -157,7 +157,7 @@ class AnswerJudgement:
     """
 
     n_said: int
-    n_told: int
+    n_in_oracle: int
     n_other: int
     is_right_first: bool | None
     is_early: bool
@@ -167,7 +167,7 @@ class AnswerJudgement:
     @property
     def is_said_once(self) -> bool:
         """Whether the key words were said, not more often than once or than by the oracle, and no other answer was."""
-        return 1 <= self.n_said <= max(1, self.n_told) and self.n_other == 0
+        return 1 <= self.n_said <= max(1, self.n_in_oracle) and self.n_other == 0
 
 
 def judge_turn(turn: Turn, said: Sequence[SaidWord], early: Sequence[SaidWord] = ()) -> AnswerJudgement:
@@ -179,7 +179,7 @@ def judge_turn(turn: Turn, said: Sequence[SaidWord], early: Sequence[SaidWord] =
     """
     words = [each.word for each in said]
     keys = find_key(turn.key, words)
-    wrong = find_other_answers(turn.key, words, turn.told, turn.options)
+    wrong = find_other_answers(turn.key, words, turn.oracle_words, turn.options)
     early_words = [each.word for each in early]
     early_keys = find_key(turn.key, early_words)
     early_wrong = find_other_answers(turn.key, early_words, (), turn.options)
@@ -187,7 +187,7 @@ def judge_turn(turn: Turn, said: Sequence[SaidWord], early: Sequence[SaidWord] =
     is_first = bool(first) and (not first_wrong or first[0].start < first_wrong[0].start)
     return AnswerJudgement(
         n_said=len(keys),
-        n_told=len(find_key(turn.key, turn.told)),
+        n_in_oracle=len(find_key(turn.key, turn.oracle_words)),
         n_other=len(wrong),
         is_right_first=is_first if turn.options or has_number(turn.key) else None,
         is_early=bool(early_keys or early_wrong),
@@ -199,19 +199,19 @@ def judge_turn(turn: Turn, said: Sequence[SaidWord], early: Sequence[SaidWord] =
 class WordCounts(NamedTuple):
     """Counts of said words against the oracle's words; a number counts as one word.
 
-    `n_in_order` of the `n_told` words were said in order (longest common subsequence). Of the other words that were
+    `n_in_order` of the `n_expected` words were said in order (longest common subsequence). Of the other words that were
     said, `n_repeated` had been said before, and `n_inserted` had not.
     """
 
-    n_told: int
+    n_expected: int
     n_in_order: int
     n_repeated: int
     n_inserted: int
 
 
-def count_words(told: Sequence[str], said: Sequence[str]) -> WordCounts:
+def count_words(expected: Sequence[str], said: Sequence[str]) -> WordCounts:
     """Counts which words of a text were said, and which others. Leads and tails, which oracles lack, are insertions."""
-    wanted, found = ([each.text for each in split_into_units(words)] for words in (told, said))
+    wanted, found = ([each.text for each in split_into_units(words)] for words in (expected, said))
     beside = [edit.dest_pos for edit in LCSseq.editops(wanted, found) if edit.tag == "insert"]
     n_repeated = sum(found[at] in found[:at] for at in beside)
     return WordCounts(len(wanted), len(found) - len(beside), n_repeated, len(beside) - n_repeated)

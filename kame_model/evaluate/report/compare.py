@@ -137,7 +137,7 @@ def _split_systems(read: Systems, field: str) -> Systems:
 def _select_rows(evaluation: Evaluation, field: str, value: Any) -> Evaluation:
     """Returns an evaluation with only the rows and items that have a value of a field; its keys lack the field."""
     having = [key for key in evaluation.keys if field in key and key[field] == value]
-    keys = [{name: told for name, told in key.items() if name != field} for key in having]
+    keys = [{name: each for name, each in key.items() if name != field} for key in having]
     items = [item for item in evaluation.items if item["row"].get(field) == value]
     return replace(evaluation, keys=keys, items=items)
 
@@ -153,7 +153,7 @@ def _make_rows(key: Key, read: Systems) -> Iterator[dict[str, Any]]:
         samples = {name: make_sample(runs, measure, units) for name, runs in having.items()}
         for statistic, quantile in {MEAN: None, **(QUANTILES if measure.endswith(TIME) else {})}.items():
             for name, sample in samples.items():
-                told = {
+                line = {
                     "row": key,
                     "measure": measure,
                     "statistic": statistic,
@@ -166,8 +166,8 @@ def _make_rows(key: Key, read: Systems) -> Iterator[dict[str, Any]]:
                 }
                 if name != base and base in samples and is_paired[name] and is_paired[base]:
                     apart = compute_difference(sample, samples[base], quantile)
-                    told["difference"] = None if apart.value is None else apart._asdict()
-                yield told
+                    line["difference"] = None if apart.value is None else apart._asdict()
+                yield line
 
 
 def _format_markdown(read: Systems, left_out: Mapping[str, list[str]], rows: Sequence[Row]) -> str:
@@ -205,9 +205,9 @@ def _format_markdown(read: Systems, left_out: Mapping[str, list[str]], rows: Seq
 def _format_figure(row: Row, several: bool) -> str | None:
     """Formats a figure with its interval and, if `several`, the figure of each seed; None if there is no figure."""
     form = _choose_format(row)
-    told = format_with_interval(row["value"], (row["low"], row["high"]), form)
+    mean = format_with_interval(row["value"], (row["low"], row["high"]), form)
     each = ", ".join("none" if value is None else f"{value:{form}}" for value in row["each"])
-    return f"{told} ({each})" if told and several else told
+    return f"{mean} ({each})" if mean and several else mean
 
 
 def _format_difference(row: Row) -> str | None:
@@ -215,8 +215,8 @@ def _format_difference(row: Row) -> str | None:
     apart = row["difference"]
     if apart is None:
         return None
-    told = format_with_interval(apart["value"], (apart["low"], apart["high"]), f"+{_choose_format(row)}")
-    return f"**{told}**" if is_significant(row) else told
+    difference = format_with_interval(apart["value"], (apart["low"], apart["high"]), f"+{_choose_format(row)}")
+    return f"**{difference}**" if is_significant(row) else difference
 
 
 def is_significant(row: Row) -> bool:

@@ -41,7 +41,7 @@ class Evaluation:
 
     def get_records(self, key: Key) -> list[Mapping[str, Any]]:
         """Returns the items that a row counts."""
-        return [item for item in self.items if all(item["row"].get(field) == told for field, told in key.items())]
+        return [item for item in self.items if all(item["row"].get(field) == value for field, value in key.items())]
 
     def get_units(self, key: Key) -> set[str]:
         """Returns the units (independent of each other) among the items of a row."""
@@ -53,11 +53,11 @@ class Evaluation:
         Args:
             has_back_end: include the chat model; mode direct uses none.
         """
-        told = {name: value for name, value in self.run["system"].items() if name not in _OF_A_SEED}
+        settings = {name: value for name, value in self.run["system"].items() if name not in _OF_A_SEED}
         if has_back_end:
-            return told
-        serving = {name: value for name, value in (told.get("serving") or {}).items() if name != "back_ends"}
-        return {name: value for name, value in told.items() if name not in _OF_BACK_END} | {"serving": serving}
+            return settings
+        serving = {name: value for name, value in (settings.get("serving") or {}).items() if name != "back_ends"}
+        return {name: value for name, value in settings.items() if name not in _OF_BACK_END} | {"serving": serving}
 
 
 def read_evaluation(folder: str) -> Evaluation:
@@ -67,10 +67,10 @@ def read_evaluation(folder: str) -> Evaluation:
         StoreError: a file is missing or damaged.
         DatasetError: it is not in the format of `report.folder`, or is not finished.
     """
-    told, items = read_figures(folder), list(read_items(folder))
+    figures, items = read_figures(folder), list(read_items(folder))
     try:
-        run, fields = told["run"], dict.fromkeys(field for item in items for field in item["row"])
-        keys = [{field: row[field] for field in fields if field in row} for row in told["rows"]]
+        run, fields = figures["run"], dict.fromkeys(field for item in items for field in item["row"])
+        keys = [{field: row[field] for field in fields if field in row} for row in figures["rows"]]
         if not {"kind", "version", "seed", "system"} <= run.keys():
             raise KeyError("run")
         if not all("unit" in item and isinstance(item["measures"], dict) for item in items):
@@ -81,7 +81,7 @@ def read_evaluation(folder: str) -> Evaluation:
             "Make it with `kame evaluate … --out` again.",
         ) from error
     found = Evaluation(folder, run, remove_duplicates(keys), items)
-    for row, key in zip(told["rows"], keys, strict=True):
+    for row, key in zip(figures["rows"], keys, strict=True):
         n_records = len(found.get_records(key))
         if "n" in row and row["n"] not in (n_records, len(found.get_units(key))):
             raise DatasetError(

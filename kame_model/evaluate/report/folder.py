@@ -155,14 +155,14 @@ def _list_leaves(of: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str,
 def _check_replaceable(out: str, found: Any, run: Any, replaceable: Collection[str]) -> None:
     """Raises a ConfigError if a folder's items are of another run; `found` is None if its settings are unknown."""
     if found is None:
-        told = "written by an older version of kame, which did not record its settings"
+        reason = "written by an older version of kame, which did not record its settings"
     else:
         unlike = [name for name in find_unequal(found, run) if name.partition(".")[0] not in replaceable]
-        told = f"they differ in: {', '.join(unlike)}"
+        reason = f"they differ in: {', '.join(unlike)}"
         if not unlike:
             return
     raise ConfigError(
-        f"{out} holds items of another evaluation ({told}).",
+        f"{out} holds items of another evaluation ({reason}).",
         "Choose another folder with --out, or replace its items with --anew.",
     )
 
@@ -247,8 +247,8 @@ def append_line(path: Path, line: Mapping[str, Any], is_synced: bool = True) -> 
                 os.fsync(file.fileno())
     except OSError as error:
         raise StoreError(f"{path} cannot be written: {error}.", "Free disk space, and run it again.") from error
-    told: dict[str, Any] = json.loads(text)
-    return told
+    stored: dict[str, Any] = json.loads(text)
+    return stored
 
 
 def write_results(out: str, figures: Mapping[str, Any], report: str, plots: Mapping[str, bytes]) -> None:
@@ -280,10 +280,10 @@ def read_figures(folder: str) -> dict[str, Any]:
     """
     path = Path(folder) / FIGURES
     try:
-        told: dict[str, Any] = json.loads(path.read_bytes())
+        figures: dict[str, Any] = json.loads(path.read_bytes())
     except (OSError, ValueError) as error:
         raise StoreError(f"{path} cannot be read: {error}.", "Make it with `kame evaluate … --out` again.") from error
-    return told
+    return figures
 
 
 def read_items(folder: str) -> Iterator[dict[str, Any]]:

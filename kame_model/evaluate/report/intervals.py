@@ -92,14 +92,14 @@ def make_sample(runs: Sequence[Sequence[Mapping[str, Any]]], name: str, units: S
     """
     known = sorted({record["unit"] for run in runs for record in run}) if units is None else units
     number_of = {unit: number for number, unit in enumerate(known)}
-    told = [(seed, record) for seed, run in enumerate(runs) for record in run]
-    values = [record["measures"].get(name) for _, record in told]
+    seed_records = [(seed, record) for seed, run in enumerate(runs) for record in run]
+    values = [record["measures"].get(name) for _, record in seed_records]
     pairs = [_split_part_and_whole(each) for each in values]
     return Sample(
         part=np.array([part for part, _ in pairs], np.float64),
         whole=np.array([whole for _, whole in pairs], np.float64),
-        unit=np.array([number_of[record["unit"]] for _, record in told], np.int64),
-        seed=np.array([seed for seed, _ in told], np.int64),
+        unit=np.array([number_of[record["unit"]] for _, record in seed_records], np.int64),
+        seed=np.array([seed for seed, _ in seed_records], np.int64),
         n_units=len(known),
         n_seeds=len(runs),
         is_share=all(each is None or isinstance(each, bool) for each in values),
@@ -149,7 +149,7 @@ def compute_difference(one: Sample, other: Sample, quantile: float | None = None
 
 
 def average_estimates(figures: Sequence[Estimate], *, is_one_seed: bool) -> Estimate:
-    """Returns the mean of figures of different items; its interval is computed from theirs (Zou and Donner, 2008).
+    """Returns the mean of figures of different items; its interval comes from their intervals (Zou and Donner, 2008).
 
     There is no interval if one of the figures has none.
 
@@ -173,17 +173,17 @@ def compute_figures(records: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         `NAME_interval`; `NAME_n` if fewer items have it; for times also `NAME_median` and `NAME_p90`.
     """
     n = len({record["unit"] for record in records})
-    told: dict[str, Any] = {"n": n}
+    figures: dict[str, Any] = {"n": n}
     for name in list_measures(records):
         sample = make_sample([records], name)
         mean = estimate(sample)
-        told[name] = mean.value
-        told[f"{name}_interval"] = None if mean.low is None else [mean.low, mean.high]
+        figures[name] = mean.value
+        figures[f"{name}_interval"] = None if mean.low is None else [mean.low, mean.high]
         if sample.n_asked < n:
-            told[f"{name}_n"] = sample.n_asked
+            figures[f"{name}_n"] = sample.n_asked
         if name.endswith(TIME):
-            told |= {f"{name}_{which}": compute_value(sample, quantile) for which, quantile in QUANTILES.items()}
-    return told
+            figures |= {f"{name}_{which}": compute_value(sample, quantile) for which, quantile in QUANTILES.items()}
+    return figures
 
 
 def compute_wilson_interval(value: float, n: int) -> tuple[float, float]:
@@ -245,9 +245,9 @@ def _compute_interval(samples: Sequence[Sample], value: float, quantile: float |
 def _estimate_variance_of_seeds(sample: Sample, quantile: float | None) -> float:
     """Estimates the variance of the mean over seeds from the seeds' figures; 0 if fewer than two have values."""
     weights = (sample.seed == np.arange(sample.n_seeds)[:, None]).astype(np.float64)
-    told = _compute_statistic(sample, weights, quantile)
-    told = told[~np.isnan(told)]
-    return float(told.var(ddof=1)) / len(told) if len(told) > 1 else 0.0
+    means = _compute_statistic(sample, weights, quantile)
+    means = means[~np.isnan(means)]
+    return float(means.var(ddof=1)) / len(means) if len(means) > 1 else 0.0
 
 
 def _resample_figures(samples: Sequence[Sample], quantile: float | None, draws_seeds: bool) -> Floats:
@@ -329,5 +329,5 @@ def _split_part_and_whole(value: Any) -> tuple[float, float]:
 
 def _round_estimate(value: float, low: float, high: float) -> Estimate:
     """Makes an estimate of values rounded to four places; NaN becomes None."""
-    told = (None if np.isnan(each) else round(float(each), 4) for each in (value, low, high))
-    return Estimate(*told)
+    rounded = (None if np.isnan(each) else round(float(each), 4) for each in (value, low, high))
+    return Estimate(*rounded)

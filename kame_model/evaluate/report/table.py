@@ -88,8 +88,8 @@ class Row:
     def title(self) -> str:
         """Name of the system, mode, and where they are known back-end and forced delay."""
         forced = "" if self.delay_s is None else f", after {self.delay_s:g} s"
-        told = f"{self.mode} + {self.back_end}" if self.back_end else self.mode
-        return f"{self.system}: {told}{forced}"
+        mode = f"{self.mode} + {self.back_end}" if self.back_end else self.mode
+        return f"{self.system}: {mode}{forced}"
 
     @property
     def answered(self) -> str | None:
@@ -103,9 +103,9 @@ class Row:
 
     def to_json(self) -> dict[str, Any]:
         """Returns the row as in `figures.json`."""
-        told = {name: getattr(self, name) for name in self.__slots__}
+        values = {name: getattr(self, name) for name in self.__slots__}
         quality = {name: each._asdict() for name, each in self.quality.items()}
-        return told | {"quality": quality, "average": self.average._asdict()}
+        return values | {"quality": quality, "average": self.average._asdict()}
 
 
 def make_table(systems: Mapping[str, Sequence[str]], out: str, quality: str | None = None) -> list[Row]:
@@ -151,8 +151,8 @@ def make_table(systems: Mapping[str, Sequence[str]], out: str, quality: str | No
     }
     Store(out).write_bytes(CSV, _format_csv(rows, categories).encode())
     plots = {PLOT: _draw_quality(rows, kind, measure)}
-    told = {"run": run, "rows": [row.to_json() for row in rows]}
-    write_results(out, told, _format_markdown(rows, categories, kind, measure), plots)
+    figures = {"run": run, "rows": [row.to_json() for row in rows]}
+    write_results(out, figures, _format_markdown(rows, categories, kind, measure), plots)
     return rows
 
 
@@ -209,12 +209,12 @@ def _make_rows(name: str, runs: Sequence[Evaluation], measure: str) -> Iterator[
         run = [each.run["system"]["checkpoint"], settings, _get_set_name(each), each.run["seed"]]
         same = json.dumps(run, sort_keys=True)
         for item in each.items:
-            told = item["row"]
-            if told["mode"] == MODES[0] and first_direct.setdefault(same, seed) != seed:
+            row = item["row"]
+            if row["mode"] == MODES[0] and first_direct.setdefault(same, seed) != seed:
                 continue
-            column = str(told["category"]) if each.run["kind"] == MT_BENCH else _get_set_name(each)
-            back_end = None if told["mode"] == MODES[0] else each.run["system"].get("back_end")
-            line = lines.setdefault((told["mode"], back_end, told.get("delay_s")), {})
+            column = str(row["category"]) if each.run["kind"] == MT_BENCH else _get_set_name(each)
+            back_end = None if row["mode"] == MODES[0] else each.run["system"].get("back_end")
+            line = lines.setdefault((row["mode"], back_end, row.get("delay_s")), {})
             line.setdefault(column, {}).setdefault(seed, []).append(item)
     for (mode, back_end, delay_s), line in lines.items():
         _check_one_system(name, mode, [runs[seed] for seed in sorted({*chain(*line.values())})])
@@ -268,7 +268,7 @@ def _select_published_rows(kind: str, categories: Sequence[str]) -> list[Row]:
     """Returns published rows with any of these categories; their average only if the categories are the same."""
     import yaml
 
-    told = yaml.safe_load((files("kame_model.evaluate.report") / "published.yaml").read_text(encoding="utf-8"))[kind]
+    rows = yaml.safe_load((files("kame_model.evaluate.report") / "published.yaml").read_text(encoding="utf-8"))[kind]
     return [
         Row(
             each["system"],
@@ -282,7 +282,7 @@ def _select_published_rows(kind: str, categories: Sequence[str]) -> list[Row]:
             delay_median_s=each.get("median_delay_s"),
             keyword_delay_s=each.get("keyword_delay_s"),
         )
-        for each in told
+        for each in rows
         if {*each["quality"]} & {*categories}
     ]
 
