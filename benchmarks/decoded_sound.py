@@ -25,12 +25,12 @@ from kame_model.data.augment import prepend_oracle
 from kame_model.data.example import get_sides
 from kame_model.data.mixture import open_datasets
 from kame_model.data.speech_rows import ANSWERS
-from kame_model.data.splicing import Sides
+from kame_model.data.splicing import DialogueSides
 from kame_model.encode.token_dataset import TokenDataset
 from kame_model.evaluate.answers.heard_words import count_word_errors
 from kame_model.evaluate.answers.key_words import extract_words, split_into_units
 from kame_model.evaluate.recall.evaluate import Hearing
-from kame_model.evaluate.recall.free_running import Script, run_freely
+from kame_model.evaluate.recall.free_running import FreeRunScript, run_freely
 from kame_model.evaluate.recall.items import check_rows_fit
 from kame_model.frames.ids import PADDING_ID
 from kame_model.model.front_end import FrontEnd
@@ -64,7 +64,7 @@ class ReadingGen(FrontEndGen):
         self._gen.said = tokens
 
 
-def draw_sentences(dataset: TokenDataset, n: int) -> list[Sides]:
+def draw_sentences(dataset: TokenDataset, n: int) -> list[DialogueSides]:
     """Draws at most `n` validation sentences, always the same ones, each after an oracle with its words.
 
     Those without words or silence are left out.
@@ -76,16 +76,18 @@ def draw_sentences(dataset: TokenDataset, n: int) -> list[Sides]:
     return [each for each in made if each is not None]
 
 
-def measure_reading(checkpoint: Checkpoint, sentences: Sequence[Sides], hear: Hearing) -> dict[str, Any]:
+def measure_reading(checkpoint: Checkpoint, sentences: Sequence[DialogueSides], hear: Hearing) -> dict[str, Any]:
     """Lets the model read sentences, and compares transcripts of its audio and of the recordings with the text.
 
     Returns [errors, words] of the model (`heard`) and of the recordings (`recorded`), and all transcripts (`rows`). The
     checkpoint's front-end is converted to float32.
     """
-    tokenizer, codec = checkpoint.tokenizer(), checkpoint.codec()
+    tokenizer, codec = checkpoint.load_tokenizer(), checkpoint.load_codec()
     texts = [each.own.text for each in sentences]
-    scripts = [Script(each.other.codes, [(_ORACLE_FRAME, each.own.oracle.get_fed(0).tolist())]) for each in sentences]
-    sampling = checkpoint.sampling(SamplingConfig())
+    scripts = [
+        FreeRunScript(each.other.codes, [(_ORACLE_FRAME, each.own.oracle.get_fed(0).tolist())]) for each in sentences
+    ]
+    sampling = checkpoint.choose_sampling(SamplingConfig())
     ran = run_freely(
         checkpoint.front_end.float(), scripts, sampling, 0, lambda front_end, how: ReadingGen(front_end, how, texts)
     )

@@ -59,7 +59,7 @@ def find_reached_step(out: Path, whole: Path) -> str:
     return "run record"
 
 
-class Killing:
+class KilledRuns:
     """Makes a reference dataset without interruption, and then kills runs that make the same dataset.
 
     Raises:
@@ -161,7 +161,7 @@ def kill_many(folder: Path, n: int, seed: int) -> Iterator[tuple[str, str]]:
     Raises:
         RunError: at the first run with a wrong result.
     """
-    killing, drawn, n_of = Killing(folder), random.Random(seed), {"operation": n - n // 5, "command": n // 5}
+    killing, drawn, n_of = KilledRuns(folder), random.Random(seed), {"operation": n - n // 5, "command": n // 5}
     for number, (kind, at) in enumerate([(name, at) for name in KINDS for at in range(n_of[name])]):
         share = (at + drawn.random()) / n_of[kind]
         step = killing.kill(kind, share, number)

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.command import make_parser, print_figures
-from benchmarks.train_step import Bare, make_benchmark_config, make_inputs
+from benchmarks.train_step import StockMoshi, make_benchmark_config, make_inputs
 from data_schemas.config.training import TrainConfig
 from data_schemas.presets import PRESETS
 from kame_model.data.batch_plan import BatchPlan, PlannedExample
@@ -70,7 +70,7 @@ def measure(config: TrainConfig, n_steps: int) -> dict[str, Any]:
     for step in range(1, n_steps + 1):
         source.load_batches(step)
     loading_s = (time.perf_counter() - started_s) / n_steps
-    maker, bare = ExampleMaker(datasets, config.data, config.seed), Bare(config)
+    maker, bare = ExampleMaker(datasets, config.data, config.seed), StockMoshi(config)
     pools = BatchPlan(datasets, config.data, config.seed).get_pools(0)
     started_s = time.perf_counter()
     planned = [batch for pool in pools for batch in pool.cut(maker.measure)]

@@ -22,7 +22,7 @@ import psutil  # type: ignore[import-untyped]
 from websockets.exceptions import InvalidStatus
 
 from benchmarks.command import measure_mib
-from benchmarks.serve_process import Running, run_server
+from benchmarks.serve_process import RunningServer, run_server
 from data_schemas.units import FRAME_N_SAMPLES, FRAME_S, SAMPLE_RATE_HZ
 from kame_model.serve.client.client import play_in_real_time
 from tests.support.arrivals import longest_wait_s
@@ -55,7 +55,7 @@ Outcome = dict[str, Any]
 Send = Callable[[asyncio.StreamWriter], Awaitable[None]]
 
 
-class Harm:
+class AttackClients:
     """The clients of an attack, and its state.
 
     Args:
@@ -188,7 +188,7 @@ class Attack:
 
     name: str
     seconds: float
-    do: Callable[[Harm, int], Awaitable[object]]
+    do: Callable[[AttackClients, int], Awaitable[object]]
     n_clients: int = 1
     is_let_in: bool = True
     n_descriptors: int | None = None
@@ -218,11 +218,11 @@ def list_attacks() -> Iterator[Attack]:
         lambda harm, _: harm.flood(b"".join(talk), FRAME_S, start, most_unread=4096),
         n_clients=6,
     )
-    ask_often = partial(Harm.reconnect, send=_ask_often, source=_ELSEWHERE, again_s=_TICK_S)
+    ask_often = partial(AttackClients.reconnect, send=_ask_often, source=_ELSEWHERE, again_s=_TICK_S)
     yield Attack("30 askers, 3,000 requests/s", 8.0, ask_often, n_clients=30, is_let_in=False)
     for source in (_ELSEWHERE, _HERE):
         for name, send in (("silent sockets", _send_nothing), ("slow headers", _send_slowly)):
-            do = partial(Harm.reconnect, send=send, source=source, again_s=1.0)
+            do = partial(AttackClients.reconnect, send=send, source=source, again_s=1.0)
             yield Attack(f"150 {name}, {source}", 15.0, do, n_clients=150, is_let_in=False, n_descriptors=128)
 
 
@@ -251,7 +251,7 @@ def run_attacks(checkpoint: str, only: Sequence[str]) -> Iterator[Outcome]:
         yield outcome
 
 
-async def _measure_attack(server: Running, attack: Attack) -> Outcome:
+async def _measure_attack(server: RunningServer, attack: Attack) -> Outcome:
     """Runs an attack on a server while the good caller talks, from before it until after it.
 
     Returns the frames of the good caller (`n_sent`, `n_answered`, `n_dropped`), the longest time between two that it
@@ -264,7 +264,7 @@ async def _measure_attack(server: Running, attack: Attack) -> Outcome:
         InvalidStatus: the good caller is refused.
     """
     url = httpx.URL(server.url)
-    harm = Harm((url.host, url.port or 80), attack.seconds)
+    harm = AttackClients((url.host, url.port or 80), attack.seconds)
     process = psutil.Process(server.process_id)
     seen = [(measure_mib(process), process.num_fds(), "")]
     harming = [asyncio.ensure_future(attack.do(harm, number)) for number in range(attack.n_clients)]

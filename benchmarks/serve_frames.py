@@ -93,7 +93,7 @@ def measure_bare_steps(checkpoint: Checkpoint, sounds: Sequence[Samples], cuda_g
     """
     front_end, n_slots = checkpoint.front_end, len(sounds)
     device = front_end.lm.device
-    codec = checkpoint.codec(str(device))
+    codec = checkpoint.load_codec(str(device))
     gen = FrontEndGen(front_end, ServeConfig(checkpoint="").sampling)
     oracle = torch.full((n_slots,), PADDING_ID, device=device)
     if device.type == "cpu":

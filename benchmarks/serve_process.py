@@ -17,7 +17,7 @@ from tests.support.soak_verdict import SENTENCES
 _ENDING_S = 60
 
 
-class Running(NamedTuple):
+class RunningServer(NamedTuple):
     """A server that callers can reach at `url`; `log` is the file with its standard error."""
 
     url: str
@@ -26,7 +26,7 @@ class Running(NamedTuple):
 
 
 @contextmanager
-def run_server(checkpoint: str, settings: Sequence[str], n_descriptors: int | None = None) -> Iterator[Running]:
+def run_server(checkpoint: str, settings: Sequence[str], n_descriptors: int | None = None) -> Iterator[RunningServer]:
     """Runs `kame serve` on a free port of this machine for a `with` block, and yields how to reach it.
 
     Args:
@@ -50,7 +50,7 @@ def run_server(checkpoint: str, settings: Sequence[str], n_descriptors: int | No
             started = json.loads(first) if first else {}
             if "url" not in started:
                 raise RunError(f"The server does not start: {first}{log.read_text(encoding='utf-8')[-2000:]}")
-            yield Running(str(started["url"]), process.pid, log)
+            yield RunningServer(str(started["url"]), process.pid, log)
         finally:
             process.terminate()
             try:

@@ -32,7 +32,7 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from backends.engine import Samples
 from benchmarks.command import measure_mib
-from benchmarks.serve_process import Running, run_server, speak_sentences
+from benchmarks.serve_process import RunningServer, run_server, speak_sentences
 from data_schemas.errors import BackendError
 from data_schemas.units import FRAME_N_SAMPLES, FRAME_S, SAMPLE_RATE_HZ
 from kame_model.serve.client.client import Call, play_in_real_time, talk
@@ -163,7 +163,7 @@ class RealSoak:
         self._random, self._numbers = random.Random(0), itertools.count()
         self._sounds = speak_sentences()
 
-    async def run(self, server: Running, recogniser: RecogniserProcess | None, minutes: float) -> None:
+    async def run(self, server: RunningServer, recogniser: RecogniserProcess | None, minutes: float) -> None:
         """Runs rounds of callers until the time is over; after each, the server must be as empty as after loading.
 
         The process of the recogniser, if there is one, is killed and restarted in each round.
@@ -199,7 +199,7 @@ class RealSoak:
             "broken": broken if self.outages else [*broken, "the recogniser was never killed"],
         }
 
-    async def _run_round(self, server: Running, recogniser: RecogniserProcess | None) -> None:
+    async def _run_round(self, server: RunningServer, recogniser: RecogniserProcess | None) -> None:
         """Runs several callers at a time for about 45 s, half of them normal, and records what the server then holds.
 
         Meanwhile the chat model is suspended once, and the process of the recogniser is killed if there is one.
@@ -222,7 +222,7 @@ class RealSoak:
         self.held[-1].append(await self._wait_until_empty(server))
         print(self.held[-1][-1], file=sys.stderr, flush=True)
 
-    async def _run_caller(self, server: Running, kind: str) -> None:
+    async def _run_caller(self, server: RunningServer, kind: str) -> None:
         """Runs one caller of a kind, which tries again, at most twelve times, if the server is too busy."""
         number = next(self._numbers)
         sound = self._sounds[number % len(self._sounds)]
@@ -244,7 +244,7 @@ class RealSoak:
                 return
         self.broken.append(f"a caller was refused {_MOST_TRIES} times: {self.refused[-1]}")
 
-    async def _talk_once(self, server: Running, number: int, sound: Samples) -> None:
+    async def _talk_once(self, server: RunningServer, number: int, sound: Samples) -> None:
         """Makes one normal call; successive calls take all sockets and modes in turn."""
         path, mode = WAYS[(len(self.talks) + self._n_talking) % len(WAYS)]
         talked = Talk(number % len(self._sounds), path, mode)
@@ -255,7 +255,7 @@ class RealSoak:
             self._n_talking -= 1
         self.talks.append(talked)
 
-    async def _stall_chat(self, server: Running) -> None:
+    async def _stall_chat(self, server: RunningServer) -> None:
         """Suspends each process of the chat model in turn for 8 s, while callers continue."""
         await asyncio.sleep(5)
         for child in psutil.Process(server.process_id).children(recursive=True):
@@ -282,7 +282,7 @@ class RealSoak:
         await asyncio.to_thread(recogniser.start)
         self.outages.append(Outage(began_s, clock()))
 
-    async def _wait_until_empty(self, server: Running) -> Held:
+    async def _wait_until_empty(self, server: RunningServer) -> Held:
         """Waits until the server has no session, at most a minute, and returns the resources that it still holds."""
         async with httpx.AsyncClient(timeout=60) as client:
             for _ in range(60):

@@ -17,7 +17,7 @@ import numpy as np
 import yaml
 
 from backends.engine import Samples
-from benchmarks.serve_process import Running, run_server, speak_sentences
+from benchmarks.serve_process import RunningServer, run_server, speak_sentences
 from data_schemas.units import SAMPLE_RATE_HZ
 from kame_model.serve.client.client import play_in_real_time
 from kame_model.serve.oracle.prompts import Prompt
@@ -46,7 +46,7 @@ def run_swaps(checkpoint: str, n_swaps: int) -> SwapReport:
             return asyncio.run(_talk_and_switch(server, np.concatenate(turns), n_swaps))
 
 
-async def _talk_and_switch(server: Running, sound: Samples, n_swaps: int) -> SwapReport:
+async def _talk_and_switch(server: RunningServer, sound: Samples, n_swaps: int) -> SwapReport:
     """Plays the audio to a server and switches to the other back-end in each turn; returns what came of it."""
     clock = asyncio.get_running_loop().time
     asked: list[tuple[str, float]] = []

@@ -133,7 +133,7 @@ def make_inputs(config: TrainConfig, n_rows: int = 64) -> None:
         export_checkpoint(front_end, None, None, Path(config.init_from), TrainingFacts(), torch.bfloat16)
 
 
-class Bare:
+class StockMoshi:
     """A stock moshi model, with moshi's adapters if the run has some."""
 
     def __init__(self, config: TrainConfig) -> None:
@@ -211,7 +211,7 @@ def measure(config: TrainConfig, n_rounds: int = 2) -> dict[str, Any]:
     make_inputs(config)
     source = RowSource(open_datasets(config.data.datasets), config.data, config.seed, config.optim.accumulation or 1)
     batches = [micro.batch for step in range(config.max_steps) for micro in source.load_batches(step)]
-    stock = Bare(config)
+    stock = StockMoshi(config)
     for number in range(n_rounds):
         bare.append([stock.step(batch) for batch in batches])
         watch = Stopwatch()

@@ -29,7 +29,7 @@ from data_schemas.units import FRAME_S
 from kame_model.model.front_end import FrontEnd
 from kame_model.train.model import ForwardPass, build_shape
 from kame_model.train.parallel import Processes
-from kame_model.train.run_facts import SpeaksWith
+from kame_model.train.run_facts import VocabularyAndCodec
 from kame_model.train.throughput import (
     GPU_BYTES,
     PEAK_FLOPS,
@@ -69,7 +69,7 @@ def get_assumed_codes(codec: str) -> tuple[int, CodeLayout]:
 
 def build_meta_model(config: TrainConfig, text_card: int, layout: CodeLayout) -> FrontEnd:
     """Builds the front-end of a configuration on the meta device, so without memory for weights."""
-    speaks_with = SpeaksWith(tokenizer_digest="", text_card=text_card, codec_digest="", layout=layout)
+    speaks_with = VocabularyAndCodec(tokenizer_digest="", text_card=text_card, codec_digest="", layout=layout)
     return build_shape(config, speaks_with, ForwardPass(Processes(torch.device("meta")), config.hardware.precision))
 
 

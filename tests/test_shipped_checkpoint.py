@@ -35,7 +35,7 @@ def test_its_card_is_what_the_code_writes() -> None:
 def answer_question(oracles: Sequence[str]) -> list[list[str]]:
     """Returns the words that the front-end writes for each oracle, asked a real question; an empty one is no oracle."""
     checkpoint = load_checkpoint(SHIPPED)
-    codec, tokenizer = checkpoint.codec(), checkpoint.tokenizer()
+    codec, tokenizer = checkpoint.load_codec(), checkpoint.load_tokenizer()
     assert codec is not None
     assert tokenizer is not None
     question = spoken_question()

@@ -127,15 +127,15 @@ def _make_word_error_counter(asr: str) -> "Listen":
     """
     from backends.registry import build
     from data_schemas.units import SAMPLE_RATE_HZ
-    from kame_model.codec.report import WordCounts
+    from kame_model.codec.report import HeardCounts
     from pipelines.quality.word_errors import compare_transcript
     from pipelines.speech.gate import pad_with_silence
 
     recogniser = build("asr", asr, {})
 
-    def count_word_errors(samples: "Samples", said: str) -> WordCounts:
+    def count_word_errors(samples: "Samples", said: str) -> HeardCounts:
         found = compare_transcript(said, recogniser.transcribe(pad_with_silence(samples), SAMPLE_RATE_HZ))
-        return WordCounts(found.n_words, found.n_word_errors, found.n_numbers, found.n_numbers - found.n_numbers_heard)
+        return HeardCounts(found.n_words, found.n_word_errors, found.n_numbers, found.n_numbers - found.n_numbers_heard)
 
     return count_word_errors
 

@@ -8,7 +8,7 @@ from flows.cli.field_help import make_field_option
 from flows.cli.terminal import AsJson, CodecOptions, print_json, report_errors
 
 if TYPE_CHECKING:
-    from kame_model.encode.manifest import Counts
+    from kame_model.encode.manifest import RowCounts
 
 
 def encode(
@@ -72,7 +72,7 @@ def encode(
             _print_counts(out, manifest.counts)
 
 
-def _print_counts(out: str, counts: "Counts") -> None:
+def _print_counts(out: str, counts: "RowCounts") -> None:
     """Prints the size of token rows, and on standard error what was skipped or cut off."""
     typer.echo(f"{out}: {counts.n_rows} rows, {counts.n_frames} frames, {counts.n_events} oracle events.")
     for n, what in (

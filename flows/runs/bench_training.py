@@ -31,7 +31,15 @@ from flows.settings import build_train_config
 from kame_model.checkpoint.load import Checkpoint, load_checkpoint
 from kame_model.encode.dialogue import make_token_row
 from kame_model.encode.folder import TOKENIZER
-from kame_model.encode.manifest import MANIFEST, Counts, MadeWith, TokenFile, TokenShard, make_manifest, read_manifest
+from kame_model.encode.manifest import (
+    MANIFEST,
+    MadeWith,
+    RowCounts,
+    TokenFile,
+    TokenShard,
+    make_manifest,
+    read_manifest,
+)
 from kame_model.encode.rows import write_codes, write_rows
 from kame_model.encode.sound import Sound, encode_window
 from kame_model.estimate import (
@@ -158,7 +166,7 @@ def _write_rows(
 
     The dialogues are repeated until they have at least `n_frames` frames.
     """
-    codec, tokenizer, store = checkpoint.codec(str(place.device)), checkpoint.tokenizer(), Store(str(folder))
+    codec, tokenizer, store = checkpoint.load_codec(str(place.device)), checkpoint.load_tokenizer(), Store(str(folder))
     where = place if make_device_option("codec", codec.name, str(place.device)) else Place.find(CPU)
     sounds = [Sound(each.dialogue_id, each.n_samples, each.flac) for each in dialogues]
     encode_window(codec, sounds[:1])
@@ -176,7 +184,7 @@ def _write_rows(
         write_rows(store, "rows/train.arrow", rows, range(len(rows))),
     )
     files = [TokenFile(path=each.path, n_rows=len(rows), n_bytes=each.n_bytes, sha256=each.sha256) for each in written]
-    counts = Counts(n_rows=len(rows), n_frames=sum(row.n_frames for row in rows))
+    counts = RowCounts(n_rows=len(rows), n_frames=sum(row.n_frames for row in rows))
     shard = TokenShard(
         data_path="data/train", source="bench", split="train", codes=files[0], rows=files[1], counts=counts
     )
@@ -256,8 +264,8 @@ def make_bench_config(folder: Path, preset: str, stage: str, place: Place) -> Tr
 
 def _measure_server_step(checkpoint: Checkpoint, n_callers: int, place: Place) -> float:
     """Returns the time of a server step for a number of sessions in seconds: the minimum, or on a GPU the median."""
-    codec, tokenizer = checkpoint.codec(str(place.device)), checkpoint.tokenizer()
-    sampling = checkpoint.sampling(SamplingConfig())
+    codec, tokenizer = checkpoint.load_codec(str(place.device)), checkpoint.load_tokenizer()
+    sampling = checkpoint.choose_sampling(SamplingConfig())
     times_s = []
     with Engine(checkpoint.front_end, codec, tokenizer, n_callers, sampling) as engine:
         for _ in range(N_WARM_UP + N_SERVED):

@@ -91,7 +91,7 @@ def evaluate_served(
             required, and `judge.prompts` is by default FastChat's file beside the questions, if there is one.
         settings: further settings, as given by --set.
         anew: whether results of another evaluation in `out` are replaced; otherwise they are an error.
-        register, again: as in `record_look_at_test`; ignored for other kinds than duplex.
+        register, again: as in `record_test_evaluation`; ignored for other kinds than duplex.
 
     Raises:
         KameError: a setting is unknown, or the evaluation failed.

@@ -35,7 +35,7 @@ from data_schemas.records import Reject, SpokenSentence
 from data_schemas.store import Store
 from data_schemas.units import SAMPLE_RATE_HZ, samples_to_seconds
 from flows.runs.tasks import Task, Tasks, run_tasks
-from kame_model.codec.speech import Clip
+from kame_model.codec.speech import PhoneClip
 from kame_model.encode.folder import TOKENIZER, claim_folder
 from kame_model.encode.held_out import read_excluded_ids
 from kame_model.encode.manifest import TokenManifest
@@ -204,7 +204,7 @@ class _PartMaker:
         self._config, self._speaker, self._store = config, speaker, Store(config.out)
         self._codec: Codec | None = None
 
-    def say(self, number: int, sentences: Sequence[Sentence]) -> list[Clip]:
+    def say(self, number: int, sentences: Sequence[Sentence]) -> list[PhoneClip]:
         """Synthesises the sentences of a part and returns those that are not rejected, with silence around them.
 
         Phonemes are found only for a codec that is trained with them; a clip in which they are not found has none.
@@ -220,7 +220,7 @@ class _PartMaker:
                     phones = align_phones(sound, SAMPLE_RATE_HZ, [each.word for each in sentence.words])
                 except AlignmentRefused as error:
                     refused = f"{sentence.sentence_id}, {error}"
-            clips.append(Clip(sound, phones))
+            clips.append(PhoneClip(sound, phones))
         if refused and not any(clip.phones for clip in clips):
             raise DatasetError(
                 f"The phonemes of none of the {len(clips)} synthesised sentences of part {number} were found; the "
@@ -293,7 +293,7 @@ class _PartMakers(WorkerPool):
             n_parts += 1
         return n_parts
 
-    def say(self, wanted_s: float) -> list[Clip]:
+    def say(self, wanted_s: float) -> list[PhoneClip]:
         """Synthesises parts until a codec can learn from `wanted_s` seconds of them.
 
         Returns:
@@ -303,7 +303,7 @@ class _PartMakers(WorkerPool):
             DatasetError: the codec can learn from no sentence of a part, so more parts might never last long enough.
         """
 
-        def compute_length_s(clips: list[Clip]) -> float:
+        def compute_length_s(clips: list[PhoneClip]) -> float:
             """Returns the duration in seconds of the clips that the codec can learn from."""
             usable = [each for each in clips if each.phones or self._config.codec != _NEURAL]
             return sum(samples_to_seconds(len(each.samples)) for each in usable)

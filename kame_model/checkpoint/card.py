@@ -14,7 +14,7 @@ from kame_model.checkpoint.load import load_checkpoint
 from kame_model.model.streaming import FrontEndGen
 
 checkpoint = load_checkpoint("FOLDER")
-codec = checkpoint.codec()
+codec = checkpoint.load_codec()
 gen = FrontEndGen(checkpoint.front_end, SamplingConfig())
 with gen.streaming(1), codec.stream(1) as sound:
     # every 80 ms: heard [1, 1920] samples at 24 kHz; oracle id 3 where the back-end has nothing to say

@@ -41,7 +41,7 @@ _STOCK_NAMES = (loaders.MIMI_NAME, loaders.TEXT_TOKENIZER_NAME)
 """Default file names of codec and vocabulary, used when a configuration names none."""
 
 
-class Place(NamedTuple):
+class CheckpointLocation(NamedTuple):
     """The location of a checkpoint: a folder, or a repository and its revision."""
 
     name: str
@@ -77,7 +77,7 @@ class Place(NamedTuple):
 
 
 class Contents(NamedTuple):
-    """The contents of a checkpoint. File names are as `Place.find_file` takes them; the files need not exist.
+    """The contents of a checkpoint. `CheckpointLocation.find_file` takes its file names; the files need not exist.
 
     Attributes:
         lm_kwargs: keyword arguments of moshi's `LMModel`.
@@ -108,7 +108,7 @@ class Contents(NamedTuple):
         return state, state.pop(ORACLE_KEY, None), state.pop(CUE_KEY, None)
 
 
-def find_place(source: str | Path) -> Place:
+def locate_checkpoint(source: str | Path) -> CheckpointLocation:
     """Finds the location of a checkpoint. It is not checked that a checkpoint is there, and no request is made.
 
     Args:
@@ -119,15 +119,15 @@ def find_place(source: str | Path) -> Place:
     """
     folder = Path(source).expanduser()
     if folder.is_dir():
-        return Place(str(source), folder)
+        return CheckpointLocation(str(source), folder)
     if folder.exists() or not _HUB_ID.fullmatch(str(source)):
         raise ConfigError(
             f"{source} is neither a folder nor the name of a Hub repository.", "Use a checkpoint folder or owner/name."
         )
-    return Place(str(source), None)
+    return CheckpointLocation(str(source), None)
 
 
-def read_contents(place: Place) -> Contents:
+def read_contents(place: CheckpointLocation) -> Contents:
     """Reads the configuration of a checkpoint, but not its tensors; on the Hub, the weights are downloaded too.
 
     Without a configuration file, the model is taken for Moshi 7B, as in stock moshi.

@@ -6,7 +6,7 @@ from typing import Final
 
 from data_schemas.errors import KameError
 from data_schemas.store import Store
-from kame_model.checkpoint.folder import find_place, read_contents
+from kame_model.checkpoint.folder import locate_checkpoint, read_contents
 from kame_model.checkpoint.kame_json import WEIGHTS_OF, KameJson, TrainingFacts
 from kame_model.encode.manifest import read_manifest
 from kame_model.train.run_facts import RunFacts, read_facts
@@ -61,7 +61,7 @@ def _find_weight_licences(place: str) -> Licences:
     try:
         if run is not None:
             return collect_run_licences(read_facts(run.folder))
-        facts = read_contents(find_place(place)).facts
+        facts = read_contents(locate_checkpoint(place)).facts
     except KameError:
         facts = None  # damaged, of another version, or no longer a checkpoint
     return {f"{WEIGHTS_OF}{place}": None} if facts is None else dict(_list_training_licences(facts.training))

@@ -14,7 +14,7 @@ from backends.registry import build, list_backends, make_device_option
 from data_schemas.code_layout import CodeLayout
 from data_schemas.config.model import SamplingConfig
 from data_schemas.errors import ConfigError, StoreError
-from kame_model.checkpoint.folder import TEXT_HEAD_KEY, Contents, Place, find_place, read_contents
+from kame_model.checkpoint.folder import TEXT_HEAD_KEY, CheckpointLocation, Contents, locate_checkpoint, read_contents
 from kame_model.checkpoint.kame_json import CodecFacts, KameJson, choose_sampling
 from kame_model.model.front_end import FrontEnd
 from kame_model.text.tokenizer import Tokenizer
@@ -40,10 +40,10 @@ class Checkpoint(NamedTuple):
 
     front_end: FrontEnd
     facts: KameJson | None
-    place: Place
+    place: CheckpointLocation
     contents: Contents
 
-    def tokenizer(self) -> Tokenizer:
+    def load_tokenizer(self) -> Tokenizer:
         """Loads the checkpoint's vocabulary.
 
         Raises:
@@ -64,7 +64,7 @@ class Checkpoint(NamedTuple):
         )
         return tokenizer
 
-    def sampling(self, overrides: SamplingConfig) -> SamplingConfig:
+    def choose_sampling(self, overrides: SamplingConfig) -> SamplingConfig:
         """Returns the sampling parameters: those set explicitly, then the checkpoint's, then moshi's defaults.
 
         Args:
@@ -72,7 +72,7 @@ class Checkpoint(NamedTuple):
         """
         return choose_sampling(self.facts, overrides)
 
-    def codec(self, device: str = "cpu") -> Codec:
+    def load_codec(self, device: str = "cpu") -> Codec:
         """Loads the checkpoint's codec.
 
         Raises:
@@ -135,7 +135,7 @@ def load_checkpoint(source: str | Path, device: torch.device | str = "cpu") -> C
         BackendError: the Hub does not respond.
         StoreError: a file is damaged, or its tensors do not match its configuration.
     """
-    place = find_place(source)
+    place = locate_checkpoint(source)
     contents = read_contents(place)
     state, table, cue = contents.read_tensors()
     state = {name: tensor.to(device) for name, tensor in state.items()}
@@ -184,7 +184,7 @@ def init_from_checkpoint(
         BackendError: the Hub does not respond.
         StoreError: a file is damaged.
     """
-    contents = read_contents(find_place(source))
+    contents = read_contents(locate_checkpoint(source))
     _check_shapes(front_end, contents.lm_kwargs, str(source))
     if contents.facts is not None:
         _check_digests(contents.facts, tokenizer_digest, codec_digest, str(source))
@@ -231,7 +231,7 @@ def _load_cue(front_end: FrontEnd, cue: Tensor | None, contents: Contents) -> No
         _load_state(front_end.cue, {"projection.weight": cue}, contents)
 
 
-def _check_digest(what: str, found: str, recorded: str | None, place: Place, remedy: str = _AGAIN) -> None:
+def _check_digest(what: str, found: str, recorded: str | None, place: CheckpointLocation, remedy: str = _AGAIN) -> None:
     """Raises a StoreError if a digest differs from the one recorded in `kame.json`; None is not compared."""
     if recorded is not None and found != recorded:
         raise StoreError(f"The {what} in {place.name} has digest {found}; kame.json says {recorded}.", remedy)

@@ -24,7 +24,7 @@ INDEX = "index.json"
 LOOKS = "looks.json"
 
 
-class Entry(Config):
+class RegisteredCheckpoint(Config):
     """A registered checkpoint."""
 
     name: str = Field(description="Name of its folder, beside the index.")
@@ -37,7 +37,7 @@ class Entry(Config):
     )
 
 
-class Look(Config):
+class EvaluationOnTestItems(Config):
     """One evaluation of a checkpoint on test items; repeating or resuming the same one does not count again."""
 
     checkpoint: str = Field(description="Digest of the weights, independent of the folder's path and name.")
@@ -48,11 +48,11 @@ class Look(Config):
 
 
 _T = TypeVar("_T")
-_ENTRIES = TypeAdapter(list[Entry])
-_LOOKS = TypeAdapter(list[Look])
+_ENTRIES = TypeAdapter(list[RegisteredCheckpoint])
+_LOOKS = TypeAdapter(list[EvaluationOnTestItems])
 
 
-def read_registry(folder: str) -> list[Entry]:
+def read_registry(folder: str) -> list[RegisteredCheckpoint]:
     """Returns the registered checkpoints in order of registration; none if there is no index.
 
     Raises:
@@ -61,7 +61,7 @@ def read_registry(folder: str) -> list[Entry]:
     return _read_list(folder, INDEX, _ENTRIES, "Remove it and register the checkpoints again.")
 
 
-def register(folder: str, entry: Entry) -> None:
+def register(folder: str, entry: RegisteredCheckpoint) -> None:
     """Adds a checkpoint, which is in the registry's folder, to its index; an older entry of the same name is removed.
 
     Raises:
@@ -91,7 +91,7 @@ def register_export(folder: str, name: str, shares: list[FreeShare]) -> KameJson
 
     place = Path(folder) / name
     facts = record_free_running(place, shares) if shares else read_kame_json(place / FACTS)
-    entry = Entry(
+    entry = RegisteredCheckpoint(
         name=name,
         preset=facts.preset,
         step=facts.training.step,
@@ -103,12 +103,12 @@ def register_export(folder: str, name: str, shares: list[FreeShare]) -> KameJson
     return facts
 
 
-def record_look(folder: str, look: Look, *, again: bool) -> int:
+def add_test_evaluation(folder: str, evaluation: EvaluationOnTestItems, *, again: bool) -> int:
     """Records an evaluation on test items before it starts; one that is recorded already is resumed, and counts once.
 
     Args:
         folder: the registry's folder; it is created if necessary.
-        look: the evaluation.
+        evaluation: the evaluation.
         again: allow it even if these weights have been evaluated on test items before.
 
     Returns:
@@ -119,9 +119,9 @@ def record_look(folder: str, look: Look, *, again: bool) -> int:
         StoreError: the list cannot be read or written.
     """
     with _lock_list(folder, LOOKS):
-        looks = read_looks(folder)
-        own = [each for each in looks if each.checkpoint == look.checkpoint]
-        if look.evaluation in [each.evaluation for each in own]:
+        evaluations = read_test_evaluations(folder)
+        own = [each for each in evaluations if each.checkpoint == evaluation.checkpoint]
+        if evaluation.evaluation in [each.evaluation for each in own]:
             return len(own)
         if own and not again:
             raise ConfigError(
@@ -129,11 +129,11 @@ def record_look(folder: str, look: Look, *, again: bool) -> int:
                 f"{f', and {len(own) - 1} times more' if len(own) > 1 else ''}.",
                 "Use the validation split while you choose between models, or pass --again to evaluate anyway.",
             )
-        _write_list(folder, LOOKS, [*looks, look])
+        _write_list(folder, LOOKS, [*evaluations, evaluation])
     return len(own) + 1
 
 
-def read_looks(folder: str) -> list[Look]:
+def read_test_evaluations(folder: str) -> list[EvaluationOnTestItems]:
     """Returns all evaluations on test items in order; none if there is no list.
 
     Raises:

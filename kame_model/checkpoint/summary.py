@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from kame_model.checkpoint.files import read_header
-from kame_model.checkpoint.folder import ORACLE_KEY, find_place, read_contents
+from kame_model.checkpoint.folder import ORACLE_KEY, locate_checkpoint, read_contents
 from kame_model.checkpoint.kame_json import KameJson
 
 FIGURES: Final = {
@@ -126,7 +126,7 @@ def summarise(source: str | Path) -> Summary:
         BackendError: the Hub does not respond.
         StoreError: a file is damaged, or was written by a newer version of kame.
     """
-    contents = read_contents(find_place(source))
+    contents = read_contents(locate_checkpoint(source))
     header = read_header(contents.weights)
     return Summary(
         str(source),

@@ -26,7 +26,7 @@ from backends.codec.codec2_parameters import N_LINES, read_parameters
 from backends.codec.k_means import refine_means
 from data_schemas.config.codec import NeuralCodecConfig
 from data_schemas.errors import DatasetError
-from kame_model.codec.speech import Clip
+from kame_model.codec.speech import PhoneClip
 
 SILENCE: Final = "SIL"
 
@@ -83,7 +83,7 @@ class _Frames(NamedTuple):
         return _Frames(mels[frames], phones[frames], prosody[frames], targets[frames], defined[frames])
 
 
-def learn_networks(clips: Sequence[Clip], config: NeuralCodecConfig) -> NeuralCodecLearnt:
+def learn_networks(clips: Sequence[PhoneClip], config: NeuralCodecConfig) -> NeuralCodecLearnt:
     """Trains encoder, codebook and decoder together; deterministic for the same clips and settings on one machine.
 
     The loss is that of the phonemes, which a small network finds in the codes, plus that of Codec 2's parameters.
@@ -116,7 +116,7 @@ def serialise_networks(learnt: NeuralCodecLearnt) -> bytes:
     return save({name: each.half().contiguous() for name, each in learnt.net.state_dict().items()})
 
 
-def _compute_frames(clip: Clip, names: Sequence[str]) -> _Frames:
+def _compute_frames(clip: PhoneClip, names: Sequence[str]) -> _Frames:
     """Computes the inputs and targets of a clip.
 
     Args:

@@ -27,7 +27,7 @@ _SILENT_RMS = 10 ** (-60 / 20)
 _N_RESAMPLES = 2_000
 
 
-class WordCounts(NamedTuple):
+class HeardCounts(NamedTuple):
     """Counts of reference words and word errors, and of numbers (each counts once) and missed numbers."""
 
     n_words: int
@@ -36,7 +36,7 @@ class WordCounts(NamedTuple):
     n_numbers_missed: int
 
 
-Listen = Callable[[Samples, str], WordCounts]
+Listen = Callable[[Samples, str], HeardCounts]
 """Takes sound at 24 kHz and the words said in it; recognises the sound and counts the errors."""
 
 
@@ -108,8 +108,8 @@ class _ChannelMeasurements:
     codes: Codes
     is_silent: NDArray[np.bool_]
     distances: list[tuple[float, float, float, float]]
-    original: WordCounts
-    round_trip: WordCounts
+    original: HeardCounts
+    round_trip: HeardCounts
 
 
 def measure_codec(
@@ -205,8 +205,8 @@ def _compute_distance(made: Samples, true: Samples) -> tuple[float, float, float
     return float(found.log_mel), float(found.log_magnitude), float(found.convergence), l1
 
 
-def _sum_counts(counts: Iterable[WordCounts]) -> WordCounts:
-    return WordCounts(*np.array([WordCounts(0, 0, 0, 0), *counts]).sum(axis=0).tolist())
+def _sum_counts(counts: Iterable[HeardCounts]) -> HeardCounts:
+    return HeardCounts(*np.array([HeardCounts(0, 0, 0, 0), *counts]).sum(axis=0).tolist())
 
 
 def _measure_codebook_use(codes: Sequence[Codes], card: int) -> tuple[CodebookUse, ...]:
@@ -233,7 +233,7 @@ def _measure_repetition(codes: Sequence[Codes]) -> float | None:
 
 
 def _compute_word_error_rates(
-    seen: Sequence[_ChannelMeasurements], counts_of: Callable[[_ChannelMeasurements], WordCounts]
+    seen: Sequence[_ChannelMeasurements], counts_of: Callable[[_ChannelMeasurements], HeardCounts]
 ) -> dict[str, WordErrors]:
     """Computes word error rates of all speech ("all") and of each speaker ("A", "B").
 
@@ -246,10 +246,10 @@ def _compute_word_error_rates(
 
 
 def _compute_word_error_rate(
-    seen: Sequence[_ChannelMeasurements], counts_of: Callable[[_ChannelMeasurements], WordCounts]
+    seen: Sequence[_ChannelMeasurements], counts_of: Callable[[_ChannelMeasurements], HeardCounts]
 ) -> WordErrors:
     """Computes the word error rate of channels, with its interval by resampling dialogues; 0 without words."""
-    by_dialogue: dict[str, list[WordCounts]] = {}
+    by_dialogue: dict[str, list[HeardCounts]] = {}
     for each in seen:
         by_dialogue.setdefault(each.dialogue_id, []).append(counts_of(each))
     summed = [_sum_counts(each) for each in by_dialogue.values()]

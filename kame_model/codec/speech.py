@@ -26,7 +26,7 @@ USER_SHARE = 0.25
 Channels = NDArray[np.int16]
 
 
-class Clip(NamedTuple):
+class PhoneClip(NamedTuple):
     """Speech of the voice, float32 [n_samples] at 24 kHz, and its phonemes."""
 
     samples: Samples

@@ -13,12 +13,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from kame_model.data.copying import Pieces
+from kame_model.data.copying import WordPieces
 from kame_model.data.splicing import (
     LAST_FRAMES,
     SOUND_FRAMES,
-    Clip,
-    Sides,
+    DialogueSides,
+    TokenClip,
     cut_clip,
     find_handover,
     find_quiet_frames,
@@ -41,7 +41,7 @@ FILLER_PAUSE_FRAMES = (3, 12)
 """Silence before something that is said while there is no oracle yet: a quarter of a second to one second."""
 
 
-def swap_answer(question: Sides, answer: Sides) -> Sides | None:
+def swap_answer(question: DialogueSides, answer: DialogueSides) -> DialogueSides | None:
     """Joins the question of one dialogue to another's answer, its oracle and everything after it.
 
     A model that always sees a question with the same answer can memorise the answer and ignore the oracle. Both
@@ -57,13 +57,13 @@ def swap_answer(question: Sides, answer: Sides) -> Sides | None:
     cut, other_cut = find_handover(question.own), find_handover(answer.own)
     if cut is None or other_cut is None:
         return None
-    return Sides(
+    return DialogueSides(
         join_at_cuts(question.own, cut, answer.own, other_cut),
         join_at_cuts(question.other, cut, answer.other, other_cut),
     )
 
 
-def find_answer_span(sides: Sides) -> slice | None:
+def find_answer_span(sides: DialogueSides) -> slice | None:
     """Returns the frames of the answer and of the pause after it, which `replace_answer` replaces.
 
     None if the words of the answer are not those of its oracle, or the user talks between the question and the end of
@@ -78,7 +78,7 @@ def find_answer_span(sides: Sides) -> slice | None:
     return slice(start, _find_frame_before_next_word(sides, last)) if is_user_silent(sides, event, last) else None
 
 
-def replace_answer(sides: Sides, span: slice, utterance: Clip) -> Sides | None:
+def replace_answer(sides: DialogueSides, span: slice, utterance: TokenClip) -> DialogueSides | None:
     """Replaces the answer by an utterance of the speech rows, in text, audio and oracle.
 
     So the model copies new words while it hears itself say them. Right guesses of the oracle get the utterance too,
@@ -105,7 +105,7 @@ def replace_answer(sides: Sides, span: slice, utterance: Clip) -> Sides | None:
     return changed._replace(own=replace(own, oracle=_replace_event_tokens(own.oracle, event, new_tokens)))
 
 
-def substitute_answer(sides: Sides, pieces: Pieces, draw: random.Random) -> Sides | None:
+def substitute_answer(sides: DialogueSides, pieces: WordPieces, draw: random.Random) -> DialogueSides | None:
     """Replaces the pieces of the answer by others, in oracle and text; for mixtures without speech rows.
 
     Each piece of the vocabulary is mapped to another one (pieces that begin a word to each other), in the whole run of
@@ -137,7 +137,7 @@ def substitute_answer(sides: Sides, pieces: Pieces, draw: random.Random) -> Side
     return sides._replace(own=replace(own, text=text, codes=codes, oracle=oracle))
 
 
-def stall_answer(sides: Sides, fillers: Sequence[Clip], draw: random.Random) -> Sides | None:
+def stall_answer(sides: DialogueSides, fillers: Sequence[TokenClip], draw: random.Random) -> DialogueSides | None:
     """Removes the oracle, and with it the answer: after the lead come the fillers (`s`), if there are any, and silence.
 
     If the answer were the target without an oracle, the model would be trained to guess.
@@ -173,10 +173,10 @@ def stall_answer(sides: Sides, fillers: Sequence[Clip], draw: random.Random) -> 
             said = overlay_clip(said, each, at)
             at += len(each.text)
     own = splice_clip(own, start, end, said)
-    return Sides(replace(own, oracle=make_empty_oracle()), splice_clip(other, start, end, silence))
+    return DialogueSides(replace(own, oracle=make_empty_oracle()), splice_clip(other, start, end, silence))
 
 
-def append_silence(sides: Sides, n_frames: int) -> Sides | None:
+def append_silence(sides: DialogueSides, n_frames: int) -> DialogueSides | None:
     """Appends silence to a dialogue, so that an answer which was said is not said again.
 
     A recording ends half a second after its last word, so a model trained only on recordings never sees the time after
@@ -196,10 +196,10 @@ def append_silence(sides: Sides, n_frames: int) -> Sides | None:
     end = sides.n_frames
     repeated = np.resize(np.arange(end - LAST_FRAMES, end), n_frames)
     text = np.full(n_frames, PADDING_ID, np.int32)
-    return Sides(*(splice_clip(each, end, end, Clip(text, each.codes[:, repeated])) for each in sides))
+    return DialogueSides(*(splice_clip(each, end, end, TokenClip(text, each.codes[:, repeated])) for each in sides))
 
 
-def prepend_oracle(utterance: Sides, frame: int, n_before: int) -> Sides | None:
+def prepend_oracle(utterance: DialogueSides, frame: int, n_before: int) -> DialogueSides | None:
     """Turns a row of speech into an exchange: silence, an oracle with the words of the utterance, the utterance.
 
     The silence is copied from the quiet frames of the row.
@@ -227,10 +227,10 @@ def prepend_oracle(utterance: Sides, frame: int, n_before: int) -> Sides | None:
     said = own.text[words].tolist()
     event = OracleTokens.pack([frame], [1.0], [5], [True], [said], [said])
     own = splice_clip(replace(own, answer_mask=words), 0, 0, before)
-    return Sides(replace(own, oracle=event), splice_clip(other, 0, 0, silence))
+    return DialogueSides(replace(own, oracle=event), splice_clip(other, 0, 0, silence))
 
 
-def exchange_lead(sides: Sides, lead: Clip) -> Sides | None:
+def exchange_lead(sides: DialogueSides, lead: TokenClip) -> DialogueSides | None:
     """Replaces the lead by that of another dialogue, so that leads are not memorised with their questions.
 
         QQQQQ...........       QQQQQ..............
@@ -252,7 +252,7 @@ def exchange_lead(sides: Sides, lead: Clip) -> Sides | None:
     return _exchange_frames(sides, slice(int(said[0]), place.stop), lead) if len(said) else None
 
 
-def exchange_tail(sides: Sides, tail: Clip) -> Sides | None:
+def exchange_tail(sides: DialogueSides, tail: TokenClip) -> DialogueSides | None:
     """Replaces the tail by that of another dialogue, so that tails are not memorised with their answers.
 
         QQQQQ...........       QQQQQ...........
@@ -270,7 +270,7 @@ def exchange_tail(sides: Sides, tail: Clip) -> Sides | None:
     return None if place is None else _exchange_frames(sides, place, tail)
 
 
-def cut_lead(sides: Sides) -> Clip | None:
+def cut_lead(sides: DialogueSides) -> TokenClip | None:
     """Returns the lead: what the speaker to learn says between the question and the answer.
 
     None if nothing is said there, or question or answer are not found.
@@ -279,14 +279,14 @@ def cut_lead(sides: Sides) -> Clip | None:
     return None if place is None else cut_clip(own.text[place], own.codes[:, place])
 
 
-def cut_tail(sides: Sides) -> Clip | None:
+def cut_tail(sides: DialogueSides) -> TokenClip | None:
     """Returns the tail: what the speaker to learn says after the answer and before the user speaks again.
 
     None if nothing is said there, the answer is not found or not complete, or the last word of the tail is not over
     before the user speaks or the dialogue ends.
     """
     own, place = sides.own, _find_tail(sides)
-    return None if place is None else Clip(own.text[place], own.codes[:, place])
+    return None if place is None else TokenClip(own.text[place], own.codes[:, place])
 
 
 class _Answer(NamedTuple):
@@ -315,7 +315,7 @@ def _find_lead(own: SpeakerTokens) -> slice | None:
     return None if cut is None or found is None else slice(cut, int(found.frames[0]))
 
 
-def _find_tail(sides: Sides) -> slice | None:
+def _find_tail(sides: DialogueSides) -> slice | None:
     """Returns the frames from the first word of the tail until its last one is over; None as in `cut_tail`."""
     own, other = sides
     found = _find_whole_answer(own)
@@ -329,7 +329,9 @@ def _find_tail(sides: Sides) -> slice | None:
     return slice(int(said[0]), stop) if len(said) and stop <= end else None
 
 
-def _exchange_frames(sides: Sides, place: slice, clip: Clip, *, is_answer: bool = False) -> Sides | None:
+def _exchange_frames(
+    sides: DialogueSides, place: slice, clip: TokenClip, *, is_answer: bool = False
+) -> DialogueSides | None:
     """Replaces frames by a clip, during which the other speaker is silent; None if it has no silence to repeat.
 
     `is_answer` is whether the words of the clip are the answer.
@@ -339,13 +341,13 @@ def _exchange_frames(sides: Sides, place: slice, clip: Clip, *, is_answer: bool 
     if len(quiet) == 0:
         return None
     silence = make_silence(other, quiet, place.start, len(clip.text))
-    return Sides(
+    return DialogueSides(
         splice_clip(own, place.start, place.stop, clip, is_answer=is_answer),
         splice_clip(other, place.start, place.stop, silence),
     )
 
 
-def _find_frame_before_next_word(sides: Sides, last: int) -> int:
+def _find_frame_before_next_word(sides: DialogueSides, last: int) -> int:
     """Returns the frame before the next word of either speaker after `last`; the number of frames if there is none.
 
     The returned frame is always after `last`.
@@ -379,7 +381,7 @@ def _replace_event_tokens(oracle: OracleTokens, event: int, new_tokens: NDArray[
     )
 
 
-def _draw_piece_mapping(pieces: Pieces, draw: random.Random) -> NDArray[np.int32]:
+def _draw_piece_mapping(pieces: WordPieces, draw: random.Random) -> NDArray[np.int32]:
     """Returns int32[text_card + 1], a random new id for each id; ids that are not pieces are mapped to themselves."""
     generator = np.random.default_rng(draw.getrandbits(64))
     table = np.arange(pieces.text_card + 1, dtype=np.int32)

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from data_schemas.guesses import Guesses
 from kame_model.data.oracle_feed import FedEvent, apply_guesses
 from kame_model.data.splicing import (
-    Clip,
-    Sides,
+    DialogueSides,
+    TokenClip,
     find_handover,
     find_quiet_frames,
     find_run,
@@ -36,7 +36,7 @@ FILLER_SILENCE_FRAMES = (3, 9)
 it before."""
 
 
-class Wait(NamedTuple):
+class AnswerPause(NamedTuple):
     """Silence before a frame of an answer: before its first word, or after it has begun."""
 
     frame: int
@@ -47,17 +47,17 @@ class Wait(NamedTuple):
 class FedDialogue(NamedTuple):
     """A dialogue with the oracle events that are fed to it."""
 
-    sides: Sides
+    sides: DialogueSides
     fed: list[FedEvent]
 
 
 def delay_answers(
-    sides: Sides,
+    sides: DialogueSides,
     fed: list[FedEvent],
     n_spare: int,
     draw: random.Random,
     *,
-    fillers: Iterable[Clip] = (),
+    fillers: Iterable[TokenClip] = (),
     begins_word: NDArray[np.bool_] | None = None,
 ) -> FedDialogue:
     """Delays each answer until its oracle has arrived, where the recording has the answer earlier.
@@ -85,7 +85,7 @@ def delay_answers(
     """
     own = sides.own
     coming = {each.event: each for each in fed}
-    waits: list[Wait] = []
+    waits: list[AnswerPause] = []
     for event in np.flatnonzero(own.oracle.skip_forbid).tolist():
         if event not in coming or coming[event].is_as_recorded(own.oracle):
             continue
@@ -108,9 +108,9 @@ def delay_answers(
 
 
 def correct_answer(
-    sides: Sides,
+    sides: DialogueSides,
     fed: list[FedEvent],
-    second: Sides,
+    second: DialogueSides,
     draw: random.Random,
     begins_word: NDArray[np.bool_] | None = None,
     guesses: Guesses = "feed",
@@ -154,12 +154,12 @@ def correct_answer(
     news = [FedEvent(-1, news_frame, after.get_fed(event).tolist()) for event in known]
     asked = [FedEvent(event, int(after.frame[event]), after.get_fed(event).tolist()) for event in later]
     news += [each._replace(event=-1) for each in apply_guesses(after, asked, guesses)]
-    return FedDialogue(Sides(own, other), [each for each in fed if each.frame < news_frame] + news)
+    return FedDialogue(DialogueSides(own, other), [each for each in fed if each.frame < news_frame] + news)
 
 
 def _find_waits(
     text: NDArray[np.int32], frames: NDArray[np.int64], late: NDArray[np.int64], begins_word: NDArray[np.bool_] | None
-) -> list[Wait]:
+) -> list[AnswerPause]:
     """Returns where an answer waits: before its first word, and between words after a pause.
 
     Args:
@@ -172,14 +172,14 @@ def _find_waits(
     if begins_word is not None:
         follows_pause = np.diff(frames) > 1
         places += (1 + np.flatnonzero(follows_pause & begins_word[text[frames[1:]]])).tolist()
-    waits: list[Wait] = []
+    waits: list[AnswerPause] = []
     n_waited = 0
     for place, stop in zip(places, [*places[1:], len(frames)], strict=True):
         n_more = int(late[place:stop].max()) - n_waited
         if n_more > 0:
             first = int(frames[place])
             is_announced = first > 0 and text[first - 1] in (PADDING_ID, END_OF_PADDING_ID)
-            waits.append(Wait(first - is_announced, n_more, is_begun=place > 0))
+            waits.append(AnswerPause(first - is_announced, n_more, is_begun=place > 0))
             n_waited += n_more
     return waits
 
@@ -193,7 +193,11 @@ def _advance_run(fed: list[FedEvent], run: slice, n_frames: int) -> list[FedEven
 
 
 def _insert_waits(
-    sides: Sides, fed: list[FedEvent], waits: list[Wait], fillers: Iterable[Clip], draw: random.Random
+    sides: DialogueSides,
+    fed: list[FedEvent],
+    waits: list[AnswerPause],
+    fillers: Iterable[TokenClip],
+    draw: random.Random,
 ) -> FedDialogue:
     """Inserts silence before the frames of the waits; a filler is said in the first long enough one before an answer.
 
@@ -214,4 +218,4 @@ def _insert_waits(
             if n_spare >= 0:
                 said = overlay_clip(said, filler, least + draw.randint(0, min(n_spare, more)))
         own, other = splice_clip(own, at, at, said), splice_clip(other, at, at, silence)
-    return FedDialogue(Sides(own, other), fed)
+    return FedDialogue(DialogueSides(own, other), fed)

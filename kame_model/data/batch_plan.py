@@ -38,7 +38,7 @@ BEHIND_FRAMES = 125
 """Maximum silence after a dialogue's last word, in frames: ten seconds."""
 
 
-class Unit(NamedTuple):
+class RowChunk(NamedTuple):
     """The origin of an example: a chunk of a row of a dataset, for one speaker."""
 
     dataset: int
@@ -50,7 +50,7 @@ class Unit(NamedTuple):
 class PlannedExample(NamedTuple):
     """A planned training example: a unit in one epoch, with `n_behind` frames of silence after its dialogue."""
 
-    unit: Unit
+    unit: RowChunk
     epoch: int
     n_behind: int = 0
 
@@ -97,7 +97,7 @@ class Units:
             that speaker.
     """
 
-    units: list[Unit]
+    units: list[RowChunk]
     n_positions: NDArray[np.int32]
     n_spare: NDArray[np.int32]
     n_chunks: NDArray[np.int32]
@@ -147,7 +147,7 @@ def make_units(
     """
     is_speech = kind == "speech"
     speakers = _SPEAKERS["a" if is_speech else learn]
-    units: list[Unit] = []
+    units: list[RowChunk] = []
     lengths, spares, counts = [], [], []
     in_split = (np.asarray(dataset.splits) == split) & (dataset.is_speech == is_speech)
     met = {each: in_split & (is_speech | (dataset.n_events_of[each] > 0) | without_oracle) for each in speakers}
@@ -160,7 +160,7 @@ def make_units(
         for chunk, (start, stop) in enumerate(cut):
             for speaker in speakers:
                 if met[speaker][row]:
-                    units.append(Unit(number, row, speaker, chunk))
+                    units.append(RowChunk(number, row, speaker, chunk))
                     lengths.append(stop - start - 1)
                     spares.append(n_spare)
                     counts.append(len(cut))

@@ -50,7 +50,7 @@ TRIAL_WORDS = (5, 12)
 
 
 @dataclass(frozen=True, slots=True)
-class Pieces:
+class WordPieces:
     """The parts of a vocabulary that copying needs.
 
     Attributes:
@@ -66,7 +66,7 @@ class Pieces:
     layout: CodeLayout
 
 
-def get_pieces(tokenizer: Tokenizer, layout: CodeLayout) -> Pieces:
+def get_pieces(tokenizer: Tokenizer, layout: CodeLayout) -> WordPieces:
     """Returns a vocabulary's pieces that are text, sorted into those that begin a word and those that continue one.
 
     Raises:
@@ -80,7 +80,7 @@ def get_pieces(tokenizer: Tokenizer, layout: CodeLayout) -> Pieces:
             f"{tokenizer.path} has no pieces that begin words, or none that continue one.",
             "Train another one with `kame text train`.",
         )
-    return Pieces(first, more, tokenizer.text_card, layout)
+    return WordPieces(first, more, tokenizer.text_card, layout)
 
 
 def _is_text(tokenizer: Tokenizer, token: int) -> bool:
@@ -89,7 +89,7 @@ def _is_text(tokenizer: Tokenizer, token: int) -> bool:
     return token != tokenizer.unknown_id and bool(text) and "\ufffd" not in text  # half a character is a byte piece
 
 
-class Trial(NamedTuple):
+class CopyTrial(NamedTuple):
     """Input of a model that runs freely: the oracle stream, int32[S], and the tokens that it contains."""
 
     oracle: NDArray[np.int32]
@@ -97,7 +97,7 @@ class Trial(NamedTuple):
 
 
 @dataclass(slots=True)
-class Script:
+class CopyScript:
     """What does not depend on the speaker in an example of S positions.
 
     Attributes:
@@ -118,7 +118,7 @@ class Script:
     slip_share: float = 0.0
 
 
-def draw_words(pieces: Pieces, n_words: int, again_share: float, draw: random.Random) -> list[list[int]]:
+def draw_words(pieces: WordPieces, n_words: int, again_share: float, draw: random.Random) -> list[list[int]]:
     """Draws words as their pieces; for a share of them, up to `MOST_TOGETHER` earlier words are repeated in a row."""
     words: list[list[int]] = []
     while len(words) < n_words:
@@ -130,7 +130,7 @@ def draw_words(pieces: Pieces, n_words: int, again_share: float, draw: random.Ra
     return words[:n_words]
 
 
-def draw_script(pieces: Pieces, config: CopyConfig, hardness: float, draw: random.Random) -> Script:
+def draw_script(pieces: WordPieces, config: CopyConfig, hardness: float, draw: random.Random) -> CopyScript:
     """Draws the script of a lesson: random oracles, one after the other, until its frames are full.
 
     Args:
@@ -140,7 +140,7 @@ def draw_script(pieces: Pieces, config: CopyConfig, hardness: float, draw: rando
         draw: generator of everything that is drawn.
     """
     n_frames = round(config.min_frames + hardness * (config.max_frames - config.min_frames))
-    script = Script(
+    script = CopyScript(
         np.full(n_frames, PADDING_ID, np.int32),
         max_gap=round(hardness * config.max_gap_frames),
         slow_share=hardness * config.slow_share,
@@ -186,7 +186,7 @@ def draw_script(pieces: Pieces, config: CopyConfig, hardness: float, draw: rando
     return script
 
 
-def _place_lead(script: Script, words: list[list[int]], start: int, until: int, draw: random.Random) -> int:
+def _place_lead(script: CopyScript, words: list[list[int]], start: int, until: int, draw: random.Random) -> int:
     """Places words that no oracle contains, spread over the frames to about `until`; returns the frame after them."""
     frame, widest = start, max(1, 2 * (until - start) // len(words))
     for word in words:
@@ -197,18 +197,18 @@ def _place_lead(script: Script, words: list[list[int]], start: int, until: int, 
     return frame
 
 
-def draw_trial(pieces: Pieces, config: CopyConfig, draw: random.Random) -> Trial:
+def draw_trial(pieces: WordPieces, config: CopyConfig, draw: random.Random) -> CopyTrial:
     """Draws a late oracle of 5 to 12 words, some of them repeated, with the longest silence after it."""
     words = draw_words(pieces, draw.randint(*TRIAL_WORDS), config.again_share, draw)
     tokens = [token for word in words for token in word]
     frame = draw.randint(1, 1 + config.max_delay_frames)
     n_positions = frame + LAG_FRAMES[1] + len(tokens) * config.max_gap_frames + config.max_silence_frames
-    return Trial(make_oracle_stream([(frame, tokens)], n_positions, pieces.text_card), tokens)
+    return CopyTrial(make_oracle_stream([(frame, tokens)], n_positions, pieces.text_card), tokens)
 
 
 def make_example(
-    script: Script,
-    pieces: Pieces,
+    script: CopyScript,
+    pieces: WordPieces,
     draw: random.Random,
     guesses: Sequence[int] | NDArray[np.integer] = (),
     guess_share: float = 0.0,
@@ -282,7 +282,7 @@ def _choose_label(token: int, last: int, n_early: int) -> int:
     return END_OF_PADDING_ID if n_early <= 1 else PADDING_ID
 
 
-def _make_slip(cue: Cue, last: int, pieces: Pieces, draw: random.Random) -> deque[int]:
+def _make_slip(cue: Cue, last: int, pieces: WordPieces, draw: random.Random) -> deque[int]:
     """Draws a mistake of the speaker, as the tokens that are said in the next frames.
 
     It is another piece, the last one again, words that were said before, an omitted token, or silence for some frames.

@@ -26,11 +26,11 @@ from kame_model.data.augment import (
     swap_answer,
 )
 from kame_model.data.augment_timing import FedDialogue, correct_answer, delay_answers
-from kame_model.data.batch_plan import PlannedExample, Speaker, Unit, compute_longest_joined, compute_longest_speech
-from kame_model.data.copying import Pieces
+from kame_model.data.batch_plan import PlannedExample, RowChunk, Speaker, compute_longest_joined, compute_longest_speech
+from kame_model.data.copying import WordPieces
 from kame_model.data.oracle_feed import FedEvent, add_slow_gaps, draw_fed_events, shift_events
 from kame_model.data.speech_rows import SpeechRows
-from kame_model.data.splicing import Clip, Sides
+from kame_model.data.splicing import DialogueSides, TokenClip
 from kame_model.encode.rows import SpeakerTokens, TokenRow
 from kame_model.encode.token_dataset import TokenDataset
 from kame_model.frames.batch import Example
@@ -92,7 +92,7 @@ class _Draft:
         changes: names of the augmentations that were applied.
     """
 
-    sides: Sides
+    sides: DialogueSides
     n_most: int
     n_chunks: int
     max_columns: int
@@ -104,7 +104,7 @@ class _Draft:
         """Number of frames by which it may grow."""
         return self.n_most - self.sides.n_frames
 
-    def take(self, name: str, candidates: Iterable[Sides | FedDialogue | None]) -> bool:
+    def take(self, name: str, candidates: Iterable[DialogueSides | FedDialogue | None]) -> bool:
         """Replaces the dialogue by the first candidate that is not None and has an allowed length.
 
         Args:
@@ -137,7 +137,7 @@ class ExampleMaker:
     """
 
     def __init__(
-        self, datasets: Sequence[TokenDataset], config: DataConfig, seed: int, pieces: Pieces | None = None
+        self, datasets: Sequence[TokenDataset], config: DataConfig, seed: int, pieces: WordPieces | None = None
     ) -> None:
         self._datasets, self._config, self._seed, self._pieces = datasets, config, seed, pieces
         self._speech = SpeechRows(datasets)
@@ -171,7 +171,7 @@ class ExampleMaker:
         chunk = cut_chunks(sides.n_frames + 2, self._config.max_columns)[planned.unit.chunk]
         return chunk.stop - chunk.start - 1
 
-    def _make_draft(self, planned: PlannedExample, step: int) -> tuple[_Draft, Sides]:
+    def _make_draft(self, planned: PlannedExample, step: int) -> tuple[_Draft, DialogueSides]:
         """Returns the draft of an example as augmented for training, and its dialogue with the planned silence."""
         unit, epoch, n_behind = planned
         dataset, config = self._datasets[unit.dataset], self._config
@@ -188,7 +188,7 @@ class ExampleMaker:
             self._augment(draft, unit, step, draw)
         return draft, (append_silence(draft.sides, n_behind) if n_behind else None) or draft.sides
 
-    def make_validation_example(self, unit: Unit) -> ValidationExample:
+    def make_validation_example(self, unit: RowChunk) -> ValidationExample:
         """Makes a validation example, unaugmented; its wrong oracle is that of another row of the split.
 
         `_find_other_item` chooses that row. The oracle of a speech row is its own words, and comes right before it.
@@ -206,7 +206,7 @@ class ExampleMaker:
         example = self._make_example(sides, columns, chunk, self._make_stream(right, chunk))
         return ValidationExample(example, self._make_stream(wrong, chunk))
 
-    def _augment(self, draft: _Draft, unit: Unit, step: int, draw: random.Random) -> None:
+    def _augment(self, draft: _Draft, unit: RowChunk, step: int, draw: random.Random) -> None:
         """Applies the augmentations in order, each to the configured share of dialogues, and sets the fed events.
 
         A dialogue with a stall gets no events, and no later augmentation.
@@ -242,14 +242,16 @@ class ExampleMaker:
         draft.fed = add_slow_gaps(fed, draw) if draw.random() < self._config.feed.slow_share else fed
         self._wait_for_oracle(draft, (), draw)
 
-    def _wait_for_oracle(self, draft: _Draft, leads: Iterable[Clip], draw: random.Random) -> None:
+    def _wait_for_oracle(self, draft: _Draft, leads: Iterable[TokenClip], draw: random.Random) -> None:
         """Delays answers until their oracle has arrived (`delay_answers`), and records that as a change."""
         late = delay_answers(draft.sides, draft.fed, draft.n_spare, draw, fillers=leads, begins_word=self._begins_word)
         if late.sides is not draft.sides:
             draft.changes.add("delayed")
         draft.sides, draft.fed = late  # never longer than planned
 
-    def _draw_substituted(self, sides: Sides, n_spare: int, draw: random.Random) -> Iterator[Sides | None]:
+    def _draw_substituted(
+        self, sides: DialogueSides, n_spare: int, draw: random.Random
+    ) -> Iterator[DialogueSides | None]:
         """Yields at most one candidate: the dialogue with its answer in other words.
 
         The words are those of a speech row, by which the dialogue may become up to `n_spare` frames longer, or, if no
@@ -261,13 +263,13 @@ class ExampleMaker:
         elif self._pieces is not None:
             yield substitute_answer(sides, self._pieces, draw)
 
-    def _draw_new_words(self, sides: Sides, n_spare: int, draw: random.Random) -> Sides:
+    def _draw_new_words(self, sides: DialogueSides, n_spare: int, draw: random.Random) -> DialogueSides:
         """Returns the dialogue; in a share of cases (`substitute_share`) with a drawn utterance as its answer."""
         if self._speech.has_answers and draw.random() < self._config.substitute_share:
             return self._draw_utterance(sides, n_spare, draw) or sides
         return sides
 
-    def _draw_utterance(self, sides: Sides, n_spare: int, draw: random.Random) -> Sides | None:
+    def _draw_utterance(self, sides: DialogueSides, n_spare: int, draw: random.Random) -> DialogueSides | None:
         """Replaces the answer by a drawn speech row of at most `n_spare` more frames; None if that is not possible."""
         span = find_answer_span(sides)
         if span is None:
@@ -275,7 +277,7 @@ class ExampleMaker:
         utterance = self._speech.draw_answer(n_spare + span.stop - span.start, draw)
         return None if utterance is None else replace_answer(sides, span, utterance)
 
-    def _draw_stalled(self, draft: _Draft, unit: Unit, draw: random.Random) -> Iterator[Sides | None]:
+    def _draw_stalled(self, draft: _Draft, unit: RowChunk, draw: random.Random) -> Iterator[DialogueSides | None]:
         """Yields one candidate: the dialogue with a stall instead of its answer, or None if it is not suitable.
 
         For a share of examples (`FILLER_SHARE`), the words of a speech row are said in the stall.
@@ -284,7 +286,7 @@ class ExampleMaker:
         stall = self._speech.draw_stall(draft.n_most, draw) if draw.random() < FILLER_SHARE else None
         yield stall_answer(draft.sides, fillers if stall is None else [*fillers, stall], draw)
 
-    def _draw_leads(self, unit: Unit, draw: random.Random) -> Iterator[Clip]:
+    def _draw_leads(self, unit: RowChunk, draw: random.Random) -> Iterator[TokenClip]:
         """Yields at most one lead: what another dialogue's assistant says before its answer.
 
         Yields nothing for a share of examples (1 - `FILLER_SHARE`), and if nothing is said there.
@@ -293,7 +295,7 @@ class ExampleMaker:
         if lead is not None:
             yield lead
 
-    def _find_other_item(self, unit: Unit) -> int | None:
+    def _find_other_item(self, unit: RowChunk) -> int | None:
         """Returns the next suitable row of the unit's split after the unit's own, cyclically; None if there is none.
 
         A row is suitable if it is a speech row, or has an oracle and is of another item with another answer.
@@ -310,7 +312,7 @@ class ExampleMaker:
                     return at
         return None
 
-    def _make_validation_sides(self, unit: Unit, row: int) -> Sides:
+    def _make_validation_sides(self, unit: RowChunk, row: int) -> DialogueSides:
         """Returns a row of the unit's dataset as it is in validation: a speech row gets an oracle before it.
 
         Dialogues are not changed, and neither are speech rows if no oracle is fed.
@@ -321,17 +323,17 @@ class ExampleMaker:
             return sides
         return prepend_oracle(sides, *VALIDATION_TOLD_FRAMES) or sides
 
-    def _draw_partners(self, unit: Unit, draw: random.Random) -> Iterator[Sides]:
+    def _draw_partners(self, unit: RowChunk, draw: random.Random) -> Iterator[DialogueSides]:
         """Yields `N_PARTNERS` random dialogues of the unit's dataset and split; they may repeat, or be its own."""
         rows = self._get_rows_of_split(unit)
         for _ in range(N_PARTNERS):
             yield get_sides(self._datasets[unit.dataset][int(rows[draw.randrange(len(rows))])], unit.speaker)
 
-    def _get_rows_of_split(self, unit: Unit) -> NDArray[np.int64]:
+    def _get_rows_of_split(self, unit: RowChunk) -> NDArray[np.int64]:
         """Returns the numbers of all rows of the unit's dataset that are in the same split as its own, in order."""
         return self._same_split[unit.dataset][self._datasets[unit.dataset].splits[unit.row]]
 
-    def _make_columns(self, sides: Sides, unit: Unit) -> tuple[NDArray[np.int32], Chunk]:
+    def _make_columns(self, sides: DialogueSides, unit: RowChunk) -> tuple[NDArray[np.int32], Chunk]:
         """Returns all columns of a dialogue, and the unit's chunk of them."""
         dataset = self._datasets[unit.dataset]
         own, other = sides
@@ -345,7 +347,7 @@ class ExampleMaker:
         )
 
     def _make_example(
-        self, sides: Sides, columns: NDArray[np.int32], chunk: Chunk, oracle: NDArray[np.int32]
+        self, sides: DialogueSides, columns: NDArray[np.int32], chunk: Chunk, oracle: NDArray[np.int32]
     ) -> Example:
         """Makes the example of a chunk from all columns of a dialogue."""
         answers = np.append(sides.own.answer_mask, False)[chunk.start : chunk.stop - 1]  # False: the tail
@@ -355,9 +357,9 @@ class ExampleMaker:
         )
 
 
-def get_sides(row: TokenRow, speaker: Speaker) -> Sides:
+def get_sides(row: TokenRow, speaker: Speaker) -> DialogueSides:
     """Returns both speakers of a row, with `speaker` as the one to learn."""
-    return Sides(row.a, row.b) if speaker == "a" else Sides(row.b, row.a)
+    return DialogueSides(row.a, row.b) if speaker == "a" else DialogueSides(row.b, row.a)
 
 
 def align_oracle(wrong: SpeakerTokens, right: SpeakerTokens, guesses: Guesses) -> list[OracleTokenEvent]:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from data_schemas import ids
 from data_schemas.config.copying import CopyConfig
 from data_schemas.config.training import LENGTH_MULTIPLE
-from kame_model.data.copying import Pieces, draw_script, make_example
+from kame_model.data.copying import WordPieces, draw_script, make_example
 from kame_model.data.example import ValidationExample
 from kame_model.data.loader import ALONE, MicroBatch, Share
 from kame_model.frames.batch import Batch, collate
@@ -39,7 +39,7 @@ class CopySource:
 
     def __init__(
         self,
-        pieces: Pieces,
+        pieces: WordPieces,
         config: CopyConfig,
         accuracy: float | None,
         seed: int,
@@ -102,7 +102,7 @@ class CopySource:
 
 
 def _make_batch(
-    pieces: Pieces,
+    pieces: WordPieces,
     config: CopyConfig,
     hardness: float,
     seed: int,
@@ -132,7 +132,9 @@ def _make_batch(
     return collate(made, multiple)
 
 
-def make_validation_examples(pieces: Pieces, config: CopyConfig, n_examples: int, seed: int) -> list[ValidationExample]:
+def make_validation_examples(
+    pieces: WordPieces, config: CopyConfig, n_examples: int, seed: int
+) -> list[ValidationExample]:
     """Makes examples of the last lesson that are not used in training.
 
     The wrong oracle of each is that of the next one (of the last one: the first's), cut or padded to its length.

@@ -18,7 +18,7 @@ from data_schemas.config.training import KINDS, LENGTH_MULTIPLE, DataConfig, Kin
 from data_schemas.errors import ConfigError
 from data_schemas.fingerprint import dump_relevant_fields
 from kame_model.data.batch_plan import BatchPlan, PlannedExample, Pool, RowKind
-from kame_model.data.copying import Pieces
+from kame_model.data.copying import WordPieces
 from kame_model.data.example import ExampleMaker
 from kame_model.encode.token_dataset import TokenDataset
 from kame_model.frames.batch import Batch, collate
@@ -38,7 +38,7 @@ ONLY_DIALOGUES = SharesConfig(dialogues=1)
 """Shares of a run that only has steps of dialogues."""
 
 
-class Counts(NamedTuple):
+class AugmentationCounts(NamedTuple):
     """Number of examples made of dialogues, and to how many of them each augmentation of `Changes` was applied."""
 
     examples: int = 0
@@ -67,7 +67,7 @@ class MicroBatch(NamedTuple):
     batch: Batch
     dialogue_ids: list[str]
     kind: Kind = "dialogues"
-    counts: Counts = Counts()
+    counts: AugmentationCounts = AugmentationCounts()
     with_guesses: Callable[[NDArray[np.integer]], Batch] | None = None
 
 
@@ -196,7 +196,7 @@ class RowSource:
         seed: int,
         accumulation: int,
         share: Share = ALONE,
-        pieces: Pieces | None = None,
+        pieces: WordPieces | None = None,
         kind: RowKind = "dialogues",
         shares: SharesConfig = ONLY_DIALOGUES,
     ) -> None:
@@ -339,7 +339,7 @@ class _MicroBatchDataset(Dataset[MicroBatch]):
         examples, made = zip(*(self._maker.make_example(planned, place.step) for planned in batch), strict=True)
         changes = [each for each in made if each is not None]
         names = [self._datasets[unit.dataset].dialogue_ids[unit.row] for unit, *_ in batch]
-        counts = Counts(len(changes), *map(sum, zip(*changes, strict=True)))
+        counts = AugmentationCounts(len(changes), *map(sum, zip(*changes, strict=True)))
         return MicroBatch(place.number, collate(examples, self._multiple), names, self._kind, counts)
 
     def _cut_pool(self, pool: Pool) -> list[list[PlannedExample]]:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from kame_model.data.splicing import Clip, cut_clip
+from kame_model.data.splicing import TokenClip, cut_clip
 from kame_model.encode.token_dataset import TokenDataset
 
 ANSWERS = ("sentence", "words", "numbers")
@@ -23,11 +23,11 @@ class SpeechRows:
         self._datasets = datasets
         self._answers, self._stalls = (self._sort_by_length(forms) for forms in (ANSWERS, STALLS))
 
-    def draw_answer(self, n_most: int, draw: random.Random) -> Clip | None:
+    def draw_answer(self, n_most: int, draw: random.Random) -> TokenClip | None:
         """Draws an utterance of at most `n_most` frames for an answer; None if there is none."""
         return self._draw(self._answers, n_most, draw)
 
-    def draw_stall(self, n_most: int, draw: random.Random) -> Clip | None:
+    def draw_stall(self, n_most: int, draw: random.Random) -> TokenClip | None:
         """Draws what is said if nothing is known, of at most `n_most` frames; None if there is none."""
         return self._draw(self._stalls, n_most, draw)
 
@@ -46,7 +46,7 @@ class SpeechRows:
         ]
         return np.asarray(sorted(found), np.int64).reshape(-1, 3)
 
-    def _draw(self, rows: NDArray[np.int64], n_most: int, draw: random.Random) -> Clip | None:
+    def _draw(self, rows: NDArray[np.int64], n_most: int, draw: random.Random) -> TokenClip | None:
         """Draws one of the utterances of at most `n_most` frames, all with equal probability; None if there is none."""
         n_fit = int(np.searchsorted(rows[:, 0], n_most, side="right"))
         if n_fit == 0:

@@ -34,7 +34,7 @@ N_SURE_TOKENS = 4
 them."""
 
 
-class Sides(NamedTuple):
+class DialogueSides(NamedTuple):
     """A dialogue from one speaker's side: the speaker that the model learns, and the one that it hears."""
 
     own: SpeakerTokens
@@ -46,7 +46,7 @@ class Sides(NamedTuple):
         return len(self.own.text)
 
 
-class Clip(NamedTuple):
+class TokenClip(NamedTuple):
     """Something that the speaker to learn says, from its first word on: int32[T] and int16[n_codebooks, T]."""
 
     text: NDArray[np.int32]
@@ -77,7 +77,7 @@ def find_run(oracle: OracleTokens, event: int) -> slice:
     return slice(int(before[-1]) + 1 if len(before) else 0, int(after[0]) + 1 if len(after) else len(oracle))
 
 
-def is_user_silent(sides: Sides, event: int, until: int) -> bool:
+def is_user_silent(sides: DialogueSides, event: int, until: int) -> bool:
     """Returns whether the user says nothing after the frame of an event up to and including the frame `until`.
 
     The event is usually at the end of the question.
@@ -102,13 +102,13 @@ def find_said_frames(own: SpeakerTokens, event: int) -> NDArray[np.int64] | None
     return frames[at : at + n_same]
 
 
-def cut_clip(text: NDArray[np.int32], codes: Codes) -> Clip | None:
+def cut_clip(text: NDArray[np.int32], codes: Codes) -> TokenClip | None:
     """Returns the part of some frames from the first word until the last one is over; None if nothing is said."""
     words = np.flatnonzero(find_words(text))
     if len(words) == 0:
         return None
     heard = slice(int(words[0]), int(words[-1]) + 1 + SOUND_FRAMES[1])
-    return Clip(text[heard], codes[:, heard])
+    return TokenClip(text[heard], codes[:, heard])
 
 
 def find_quiet_frames(side: SpeakerTokens) -> NDArray[np.int64]:
@@ -125,22 +125,24 @@ def find_quiet_frames(side: SpeakerTokens) -> NDArray[np.int64]:
     return np.flatnonzero(is_quiet)
 
 
-def make_silence(side: SpeakerTokens, quiet: NDArray[np.int64], near: int, n_frames: int) -> Clip:
+def make_silence(side: SpeakerTokens, quiet: NDArray[np.int64], near: int, n_frames: int) -> TokenClip:
     """Returns silence of a speaker as it sounds near a frame, by repeating quiet frames (at least one must exist)."""
     at = min(int(np.searchsorted(quiet, near)), len(quiet) - 1)
     repeated = np.resize(quiet[max(0, at - NEAR_FRAMES) : at + NEAR_FRAMES], n_frames)
-    return Clip(np.full(n_frames, PADDING_ID, np.int32), side.codes[:, repeated])
+    return TokenClip(np.full(n_frames, PADDING_ID, np.int32), side.codes[:, repeated])
 
 
-def overlay_clip(silent: Clip, clip: Clip, at: int) -> Clip:
+def overlay_clip(silent: TokenClip, clip: TokenClip, at: int) -> TokenClip:
     """Returns a copy of silence with a clip in it from frame `at` on; what does not fit is cut off."""
     text, codes = silent.text.copy(), silent.codes.copy()
     n_frames = min(len(clip.text), len(text) - at)
     text[at : at + n_frames], codes[:, at : at + n_frames] = clip.text[:n_frames], clip.codes[:, :n_frames]
-    return Clip(text, codes)
+    return TokenClip(text, codes)
 
 
-def splice_clip(side: SpeakerTokens, start: int, stop: int, clip: Clip, *, is_answer: bool = False) -> SpeakerTokens:
+def splice_clip(
+    side: SpeakerTokens, start: int, stop: int, clip: TokenClip, *, is_answer: bool = False
+) -> SpeakerTokens:
     """Returns a speaker with the frames from `start` to before `stop` replaced; later frames and oracle events move.
 
     An event within the replaced frames keeps its frame, or gets the one after the clip if that is earlier.

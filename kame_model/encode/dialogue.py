@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from backends.codec.protocol import Codes
 from data_schemas.records import AudioDialogue, OracleEvent, OracleRow, SpokenSentence, Turn, WordTiming
 from data_schemas.units import FRAME_S, find_event_frame, round_s
-from kame_model.encode.manifest import Counts
+from kame_model.encode.manifest import RowCounts
 from kame_model.encode.rows import SpeakerTokens, TokenRow
 from kame_model.frames.ids import PADDING_ID
 from kame_model.frames.inner_monologue import place_text
@@ -26,7 +26,7 @@ HINT_FROM_R = 0.5
 
 def make_token_row(
     dialogue: AudioDialogue, oracle: OracleRow | None, codes: tuple[Codes, Codes], tokenizer: Tokenizer
-) -> tuple[TokenRow, Counts]:
+) -> tuple[TokenRow, RowCounts]:
     """Makes the token row of a dialogue, and counts what was dropped or moved.
 
     Args:
@@ -52,13 +52,13 @@ def make_token_row(
         a=a,
         b=b,
     )
-    own = Counts(n_rows=1, n_frames=n_frames, n_without_oracles=int(oracle is None))
+    own = RowCounts(n_rows=1, n_frames=n_frames, n_without_oracles=int(oracle is None))
     return row, own + a_counts + b_counts
 
 
 def make_utterance_row(
     said: SpokenSentence, codes: Codes, silence: Codes, before_s: float, tokenizer: Tokenizer
-) -> tuple[TokenRow, Counts]:
+) -> tuple[TokenRow, RowCounts]:
     """Makes the token row of a single utterance of the assistant: no oracle, no answer, and B is silent.
 
     Args:
@@ -84,7 +84,9 @@ def make_utterance_row(
         a=_make_tokens_without_oracle(text.tokens, codes),
         b=_make_tokens_without_oracle(unsaid, silence[:, :n_frames]),
     )
-    return row, Counts(n_rows=1, n_frames=n_frames, n_moved_tokens=text.n_moved_tokens, n_cut_tokens=text.n_cut_tokens)
+    return row, RowCounts(
+        n_rows=1, n_frames=n_frames, n_moved_tokens=text.n_moved_tokens, n_cut_tokens=text.n_cut_tokens
+    )
 
 
 def _make_tokens_without_oracle(text: NDArray[np.int32], codes: Codes) -> SpeakerTokens:
@@ -122,7 +124,7 @@ def find_question_and_answer(turns: Sequence[Turn]) -> tuple[str, str]:
 
 def _encode_speaker(
     dialogue: AudioDialogue, speaker: str, events: Sequence[OracleEvent], codes: Codes, tokenizer: Tokenizer
-) -> tuple[SpeakerTokens, Counts]:
+) -> tuple[SpeakerTokens, RowCounts]:
     """Makes a speaker's tokens, with the oracles of what this speaker will say, and counts moved and cut tokens."""
     n_frames = codes.shape[1]
     said = _find_words(dialogue.turns, speaker)
@@ -131,7 +133,7 @@ def _encode_speaker(
     mask: NDArray[np.bool_] = bears_answer[text.word_of_frame]
     oracle, counts = make_oracle_tokens([each for each in events if each.speaker == speaker], n_frames, tokenizer)
     tokens = SpeakerTokens(text.tokens, codes, oracle, mask)
-    return tokens, counts + Counts(n_moved_tokens=text.n_moved_tokens, n_cut_tokens=text.n_cut_tokens)
+    return tokens, counts + RowCounts(n_moved_tokens=text.n_moved_tokens, n_cut_tokens=text.n_cut_tokens)
 
 
 def _find_words(turns: Sequence[Turn], speaker: str) -> list[tuple[WordTiming, bool]]:
@@ -151,7 +153,7 @@ def _find_words(turns: Sequence[Turn], speaker: str) -> list[tuple[WordTiming, b
 
 def make_oracle_tokens(
     events: Sequence[OracleEvent], n_frames: int, tokenizer: Tokenizer
-) -> tuple[OracleTokens, Counts]:
+) -> tuple[OracleTokens, RowCounts]:
     """Encodes the oracle events of one speaker in order of time, with their hints, and counts what was skipped.
 
     A hint is the true answer of the event's turn, taken from its event with r = 1; events up to r = 0.5 have no hint.
@@ -174,4 +176,4 @@ def make_oracle_tokens(
         hints=[encoded[hint] if hint else [] for hint in hints],
     )
     n_failed, n_late = len(events) - len(answered), len(answered) - len(kept)
-    return packed, Counts(n_events=len(kept), n_failed_events=n_failed, n_late_events=n_late)
+    return packed, RowCounts(n_events=len(kept), n_failed_events=n_failed, n_late_events=n_late)

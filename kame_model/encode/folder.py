@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from data_schemas.config.base import Config
 from data_schemas.errors import ConfigError, StoreError
 from data_schemas.store import TEMPORARY, Store, WrittenFile
-from kame_model.encode.manifest import Counts, TokenFile, TokenManifest
+from kame_model.encode.manifest import RowCounts, TokenFile, TokenManifest
 
 LOCK = ".lock"
 MADE_WITH = "made_with.json"
@@ -27,10 +27,10 @@ class Record(Config):
     """The rows, size and checksum of a written file, with the counts of what was dropped."""
 
     file: TokenFile
-    counts: Counts
+    counts: RowCounts
 
 
-def write_record(store: Store, written: WrittenFile, n_rows: int, counts: Counts) -> Record:
+def write_record(store: Store, written: WrittenFile, n_rows: int, counts: RowCounts) -> Record:
     """Writes the record of a file, which marks it as complete, so that later runs reuse it; returns the record."""
     file = TokenFile(path=written.path, n_rows=n_rows, n_bytes=written.n_bytes, sha256=written.sha256)
     record = Record(file=file, counts=counts)

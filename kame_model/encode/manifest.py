@@ -42,7 +42,7 @@ class MadeWith(Config):
         )
 
 
-class Counts(Config):
+class RowCounts(Config):
     """Sums over rows, and counts of what was excluded from them."""
 
     n_rows: int = 0
@@ -55,8 +55,8 @@ class Counts(Config):
     n_moved_tokens: int = Field(default=0, description="Text tokens moved because their frame was taken.")
     n_cut_tokens: int = Field(default=0, description="Text tokens dropped because no frame was left for them.")
 
-    def __add__(self, other: "Counts") -> "Counts":
-        return Counts(**{name: getattr(self, name) + getattr(other, name) for name in type(self).model_fields})
+    def __add__(self, other: "RowCounts") -> "RowCounts":
+        return RowCounts(**{name: getattr(self, name) + getattr(other, name) for name in type(self).model_fields})
 
 
 class TokenFile(Config):
@@ -76,7 +76,7 @@ class TokenShard(Config):
     split: str
     codes: TokenFile
     rows: TokenFile
-    counts: Counts
+    counts: RowCounts
 
 
 class TokenManifest(Config):
@@ -94,7 +94,7 @@ class TokenManifest(Config):
         default=None,
         description="Licences of the rows' sources by part; null: unknown. Not part of the fingerprint.",
     )
-    counts: Counts
+    counts: RowCounts
     shards: list[TokenShard]
 
 
@@ -116,7 +116,7 @@ def make_manifest(
         oracle_version=oracle_version,
         codec_options=dict(codec_options or {}),
         licences=None if licences is None else dict(licences),
-        counts=sum((each.counts for each in ordered), Counts()),
+        counts=sum((each.counts for each in ordered), RowCounts()),
         shards=ordered,
     )
 

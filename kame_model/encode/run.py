@@ -42,8 +42,8 @@ from kame_model.encode.manifest import (
     CODES_VERSION,
     MANIFEST,
     ROWS_VERSION,
-    Counts,
     MadeWith,
+    RowCounts,
     TokenManifest,
     TokenShard,
     make_manifest,
@@ -164,7 +164,7 @@ class _ShardEncoder:
             self.on_dialogues(len(encoded))
         dialogue_ids = self.reader.store.read_table(entry.path, ["dialogue_id"])["dialogue_id"].to_pylist()
         written = write_codes(self.store, path, dialogue_ids, codes)
-        return write_record(self.store, written, len(codes), Counts())
+        return write_record(self.store, written, len(codes), RowCounts())
 
     def _copy_codes(self, path: str) -> Record | None:
         """Copies a codes file from a folder of `codes_from` and returns its record; None if no folder has it.
@@ -175,7 +175,7 @@ class _ShardEncoder:
             other = Store(folder)
             if record := find_record(other, path):
                 written = self.store.write_bytes(path, other.read_bytes(path))
-                return write_record(self.store, written, record.file.n_rows, Counts())
+                return write_record(self.store, written, record.file.n_rows, RowCounts())
         return None
 
     def _write_rows(self, entry: ShardEntry, path: str, codes_path: str, hidden: list[str]) -> Record:
@@ -183,7 +183,7 @@ class _ShardEncoder:
         for each in (entry, *self.oracles.get(entry.path, [])):
             check_shard(self.reader.store, each)
         codes = CodesFile(self.store.resolve_path(codes_path))
-        counts = Counts(n_flagged=len(hidden))
+        counts = RowCounts(n_flagged=len(hidden))
         rows: list[TokenRow] = []
         codes_rows: list[int] = []
         for number, (dialogue, oracle) in enumerate(self._read_dialogues(entry)):

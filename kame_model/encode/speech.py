@@ -33,8 +33,8 @@ from kame_model.encode.manifest import (
     CODES_VERSION,
     MANIFEST,
     ROWS_VERSION,
-    Counts,
     MadeWith,
+    RowCounts,
     TokenFile,
     TokenManifest,
     TokenShard,
@@ -186,10 +186,10 @@ class _Shard:
         with use_one_thread():
             (silence,) = codec.encode([np.zeros(longest * FRAME_N_SAMPLES, np.float32)])
         made = [make_utterance_row(*each, silence, before_s, tokenizer) for each in said]
-        rows, counts = [row for row, _ in made], sum((counted for _, counted in made), Counts())
+        rows, counts = [row for row, _ in made], sum((counted for _, counted in made), RowCounts())
         names, codes = [row.dialogue_id for row in rows], [(row.a.codes, row.b.codes) for row in rows]
         codes_written = write_codes(self._store, self._codes_path, names, codes)
-        codes_file = write_record(self._store, codes_written, len(rows), Counts()).file
+        codes_file = write_record(self._store, codes_written, len(rows), RowCounts()).file
         written = write_rows(self._store, self._rows_path, rows, range(len(rows)))
         return self._describe(codes_file, write_record(self._store, written, len(rows), counts).file, counts)
 
@@ -200,7 +200,7 @@ class _Shard:
         both = zip(from_table(table, SpokenSentence), codes, strict=True)
         return [(sentence, each) for sentence, each in both if sentence.split == self._split]
 
-    def _describe(self, codes: TokenFile, rows: TokenFile, counts: Counts) -> TokenShard:
+    def _describe(self, codes: TokenFile, rows: TokenFile, counts: RowCounts) -> TokenShard:
         """Makes the entry of the shard for the manifest."""
         numbers = f"parts/{self._numbers[0]:05d}-{self._numbers[-1]:05d}-{self._split}"
         return TokenShard(data_path=numbers, source=SPEECH, split=self._split, codes=codes, rows=rows, counts=counts)

@@ -268,7 +268,7 @@ class KameServer:
         config, parts = self.config, self._parts
         classifier = None if config.classifier is None else load_classifier(config.classifier)
         router = Router(parts.back_ends, config.routes, classifier)
-        tokenizer = None if self._checkpoint is None else self._checkpoint.tokenizer()
+        tokenizer = None if self._checkpoint is None else self._checkpoint.load_tokenizer()
         if self.voice == "synthesised" and parts.speaker is None:
             raise ConfigError(
                 "The configured voice is synthesised, but text-to-speech is not available.", "Choose --voice decoded."

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from data_schemas import ids
-from kame_model.data.copying import Trial
+from kame_model.data.copying import CopyTrial
 from kame_model.frames.cue import Cue
 from kame_model.frames.ids import PADDING_ID, ZERO_ID
 from kame_model.model.front_end import FrontEnd, disable_compilation_on_cpu
@@ -20,7 +20,7 @@ TEMPERATURES = {"greedy": 0.0, "sampled": 0.3}
 """Sampling temperatures of the text; 0: always the most likely token."""
 
 
-def measure_copying(front_end: FrontEnd, trials: Sequence[Trial]) -> dict[str, float]:
+def measure_copying(front_end: FrontEnd, trials: Sequence[CopyTrial]) -> dict[str, float]:
     """Returns shares of the trials, each by its name and `greedy` or `sampled`.
 
     `once`: all that was said is the oracle, to the last token. `first`: it begins with the oracle, whatever follows.
@@ -43,7 +43,7 @@ def measure_copying(front_end: FrontEnd, trials: Sequence[Trial]) -> dict[str, f
 
 
 @torch.no_grad()
-def generate_text(front_end: FrontEnd, trials: Sequence[Trial], temperature: float) -> NDArray[np.int64]:
+def generate_text(front_end: FrontEnd, trials: Sequence[CopyTrial], temperature: float) -> NDArray[np.int64]:
     """Returns the text tokens that a free-running model generates for each trial, [trials, positions].
 
     The model reads its own text, and there is no audio.
@@ -84,7 +84,7 @@ def _sample_ids(logits: Tensor, temperature: float, draw: torch.Generator) -> Te
     return torch.multinomial((logits / temperature).softmax(-1), 1, generator=draw)[:, 0]
 
 
-def _compute_shares(text: NDArray[np.int64], trials: Sequence[Trial]) -> dict[str, float]:
+def _compute_shares(text: NDArray[np.int64], trials: Sequence[CopyTrial]) -> dict[str, float]:
     """Returns the shares of `measure_copying` for texts [trials, positions], by name."""
     n_once = n_first = n_more = n_right = n_tried = 0
     for row, trial in zip(text, trials, strict=True):

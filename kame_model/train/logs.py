@@ -14,14 +14,14 @@ import torch.distributed as dist
 from data_schemas.config.training import KINDS, Kind
 from data_schemas.errors import StoreError
 from data_schemas.store import Store
-from kame_model.data.loader import Counts, MicroBatch
+from kame_model.data.loader import AugmentationCounts, MicroBatch
 from kame_model.model.loss import METRICS as LOSS_METRICS
 from kame_model.model.loss import compute_means
 from kame_model.train.curves import Curves, flatten_numbers
 from kame_model.train.parallel import Processes
 
 N_TALLIES = 2 * len(LOSS_METRICS)
-N_COUNTS = len(Counts._fields)
+N_COUNTS = len(AugmentationCounts._fields)
 _MEMORY = 50
 PREFIXES: Final[dict[Kind, str]] = {"dialogues": "dialogue_", "speech": "speech_", "copying": "copy_"}
 """Prefixes of the figures of steps of another kind than the run's main one."""
@@ -96,7 +96,7 @@ class Window:
     Attributes:
         n_steps: number of steps.
         loss, gradient_norm: sums of their values.
-        counts: sums of `Counts`.
+        counts: sums of `AugmentationCounts`.
         tallies: sums and counts of `LossParts.tallies`, flattened.
     """
 
@@ -119,7 +119,7 @@ class Window:
         if not self.n_steps:
             return {}
         n_examples, *changed = self.counts
-        shares = zip(Counts._fields[1:], changed, strict=True) if n_examples else ()
+        shares = zip(AugmentationCounts._fields[1:], changed, strict=True) if n_examples else ()
         return {
             "loss": self.loss / self.n_steps,
             "gradient_norm": self.gradient_norm / self.n_steps,
@@ -171,7 +171,7 @@ def to_means(tallies: list[float]) -> dict[str, float]:
 
 
 def sum_counts(batches: Sequence[MicroBatch]) -> list[float]:
-    """Sums the `Counts` of micro-batches, field by field."""
+    """Sums the `AugmentationCounts` of micro-batches, field by field."""
     return [float(sum(each)) for each in zip(*(batch.counts for batch in batches), strict=True)]
 
 

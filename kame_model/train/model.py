@@ -12,7 +12,7 @@ from kame_model.frames.batch import Batch
 from kame_model.model.front_end import SOUND_WEIGHTS, FrontEnd, Logits, build_front_end
 from kame_model.model.lora import add_lora
 from kame_model.train.parallel import Processes, parallelize
-from kame_model.train.run_facts import SpeaksWith
+from kame_model.train.run_facts import VocabularyAndCodec
 from kame_model.train.run_folder import load_initial_weights
 
 
@@ -50,7 +50,7 @@ class ForwardPass:
         return logits
 
 
-def build_shape(config: TrainConfig, speaks_with: SpeaksWith, forward: ForwardPass) -> FrontEnd:
+def build_shape(config: TrainConfig, speaks_with: VocabularyAndCodec, forward: ForwardPass) -> FrontEnd:
     """Builds the front-end to train on PyTorch's meta device, so without weights; with adapters if configured."""
     with torch.device("meta"):
         front_end = build_front_end(config.model, speaks_with.text_card, speaks_with.layout, "meta")
@@ -58,7 +58,7 @@ def build_shape(config: TrainConfig, speaks_with: SpeaksWith, forward: ForwardPa
 
 
 def build_model(
-    shape: FrontEnd, config: TrainConfig, speaks_with: SpeaksWith, forward: ForwardPass, is_new: bool
+    shape: FrontEnd, config: TrainConfig, speaks_with: VocabularyAndCodec, forward: ForwardPass, is_new: bool
 ) -> FrontEnd:
     """Builds the parallelised front-end on its devices, with the initial weights of the run.
 
@@ -88,7 +88,7 @@ def build_model(
     return model
 
 
-def _load_weights(config: TrainConfig, speaks_with: SpeaksWith, forward: ForwardPass, is_new: bool) -> FrontEnd:
+def _load_weights(config: TrainConfig, speaks_with: VocabularyAndCodec, forward: ForwardPass, is_new: bool) -> FrontEnd:
     """Builds the front-end with all its initial weights on this process's device; seeds torch's global generator.
 
     `init_from` is read for a new run, and always for adapters. Otherwise the weights are random, because the checkpoint

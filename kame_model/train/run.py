@@ -34,7 +34,7 @@ from kame_model.train.free_samples import FreeResult, FreeRunningLog
 from kame_model.train.logs import MetricsLog
 from kame_model.train.model import ForwardPass, build_model, build_shape
 from kame_model.train.parallel import Processes, join_processes
-from kame_model.train.run_facts import RunFacts, SpeaksWith, read_facts
+from kame_model.train.run_facts import RunFacts, VocabularyAndCodec, read_facts
 from kame_model.train.run_folder import begin_run, digest_weights
 from kame_model.train.throughput import Speedometer, count_pass, count_weights, find_peak_flops
 from kame_model.train.trainer import SILENT, Parts, Progress, Trainer
@@ -153,7 +153,7 @@ def _make_trainer(config: TrainConfig, processes: Processes) -> tuple[Trainer, t
     """
     out = Path(config.out)
     datasets = open_datasets(config.data.datasets)
-    speaks_with = SpeaksWith.from_dataset(datasets[0])
+    speaks_with = VocabularyAndCodec.from_dataset(datasets[0])
     config = config.model_copy(update={"shares": _resolve_shares(config, datasets)})
     fingerprints = [each.fingerprint for each in datasets] if config.shares.has_sound else []
     loader, judged = _make_data(config, datasets, processes)
@@ -324,7 +324,7 @@ def _resolve_best_by(config: TrainConfig, judged: list[ValidationExample]) -> Be
     return best_by or "text"
 
 
-def _read_pieces(config: TrainConfig, dataset: TokenDataset) -> copying.Pieces:
+def _read_pieces(config: TrainConfig, dataset: TokenDataset) -> copying.WordPieces:
     """Returns the pieces of a run's vocabulary; raises a ConfigError as `_read_vocabulary`."""
     return copying.get_pieces(_read_vocabulary(config, dataset), dataset.layout)
 

@@ -32,7 +32,7 @@ and paths (the contents of datasets are compared by fingerprint, their weights b
 `init_from`, which adapters need again, by digest). Another `max_steps` changes the rest of the cosine."""
 
 
-class SpeaksWith(Config):
+class VocabularyAndCodec(Config):
     """The vocabulary and codec that a run's weights belong to."""
 
     tokenizer_digest: str
@@ -50,7 +50,7 @@ class RunFacts(Config):
     """`config.json` in a run's folder."""
 
     config: TrainConfig
-    speaks_with: SpeaksWith
+    speaks_with: VocabularyAndCodec
     datasets: list[str] = Field(
         description="Fingerprints of the datasets of token rows, in the order of the mixture; empty for copying, "
         "which only uses their vocabulary and codec."

@@ -12,7 +12,7 @@ from data_schemas.config.model import ModelConfig
 from data_schemas.errors import ConfigError, DatasetError
 from data_schemas.store import Store
 from kame_model.checkpoint.files import digest_files
-from kame_model.checkpoint.folder import find_place, read_contents
+from kame_model.checkpoint.folder import locate_checkpoint, read_contents
 from kame_model.checkpoint.load import init_from_checkpoint
 from kame_model.model.front_end import SOUND_WEIGHTS, FrontEnd, build_front_end, make_lm_kwargs
 from kame_model.model.lora import add_lora
@@ -25,7 +25,7 @@ from kame_model.train.checkpoints import (
     load_weights_only,
 )
 from kame_model.train.parallel import Processes
-from kame_model.train.run_facts import CONFIG, RunFacts, SpeaksWith, read_facts
+from kame_model.train.run_facts import CONFIG, RunFacts, VocabularyAndCodec, read_facts
 
 _SHAPE = {*ModelConfig.model_fields, "text_card", "card", "dep_q"} - {"preset", "context"}
 """Keyword arguments and settings of a model that must agree for its weights to fit; `context` may differ."""
@@ -177,7 +177,7 @@ def load_run(folder: str | Path, which: Literal["last", "best"] = "best") -> tup
     return model, facts, load_weights(model, folder, which)
 
 
-def load_initial_weights(model: FrontEnd, place: str, speaks_with: SpeaksWith | None = None) -> None:
+def load_initial_weights(model: FrontEnd, place: str, speaks_with: VocabularyAndCodec | None = None) -> None:
     """Loads the initial weights of a training into a front-end: of a run, an export, KAME's release or Moshi's.
 
     Of a run, the last checkpoint is used, because training continues from there; to start from its best one, give its
@@ -225,7 +225,7 @@ def digest_weights(place: str) -> str:
         saved = list_checkpoints(Path(place) / CHECKPOINTS)
         files = saved[-1].list_files() if saved else []
     else:
-        files = [read_contents(find_place(place)).weights]
+        files = [read_contents(locate_checkpoint(place)).weights]
     return digest_files(files)
 
 

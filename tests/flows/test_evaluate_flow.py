@@ -23,7 +23,7 @@ from flows.cli.app import app
 from flows.runs.evaluate import evaluate, make_server_config
 from kame_model.checkpoint.export import export_checkpoint
 from kame_model.checkpoint.kame_json import TrainingFacts
-from kame_model.checkpoint.registry import read_looks
+from kame_model.checkpoint.registry import read_test_evaluations
 from kame_model.evaluate.calls import call
 from kame_model.evaluate.calls.run import show_no_progress
 from kame_model.evaluate.report.folder import read_figures, read_items
@@ -157,7 +157,7 @@ def test_recall_by_the_form_is_that_of_the_command(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="test items before"):
         run(seed=1, anew=True)
     assert run(seed=1, anew=True, again=True)
-    assert len(read_looks(str(tmp_path / "register"))) == 2
+    assert len(read_test_evaluations(str(tmp_path / "register"))) == 2
     with pytest.raises(ValidationError, match="listen: kind duplex has no such parameter; it is for recall"):
         EvaluateConfig(kind="duplex", checkpoint="c", path="p", listen=True)
 

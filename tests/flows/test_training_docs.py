@@ -67,8 +67,8 @@ def test_the_recipe_that_the_page_opens_with(tokens: Path, tmp_path: Path) -> No
     assert loaded.facts is not None
     assert loaded.facts.training.stage == "dialogues"
     assert loaded.facts.training.init_from == "copy"
-    assert loaded.tokenizer().text_card == loaded.front_end.text_card
-    assert loaded.codec().digest == loaded.facts.codec_digest
+    assert loaded.load_tokenizer().text_card == loaded.front_end.text_card
+    assert loaded.load_codec().digest == loaded.facts.codec_digest
 
 
 def test_the_recipe_of_moshis_own_size_is_a_whole_run(monkeypatch: pytest.MonkeyPatch) -> None:

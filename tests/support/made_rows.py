@@ -13,7 +13,15 @@ from numpy.typing import NDArray
 from data_schemas import ids
 from data_schemas.code_layout import CodeLayout
 from data_schemas.store import Store
-from kame_model.encode.manifest import MANIFEST, Counts, MadeWith, TokenFile, TokenManifest, TokenShard, make_manifest
+from kame_model.encode.manifest import (
+    MANIFEST,
+    MadeWith,
+    RowCounts,
+    TokenFile,
+    TokenManifest,
+    TokenShard,
+    make_manifest,
+)
 from kame_model.encode.rows import SpeakerTokens, TokenRow, write_codes, write_rows
 from kame_model.frames.ids import END_OF_PADDING_ID, PADDING_ID
 from kame_model.frames.oracle_stream import OracleTokens
@@ -85,7 +93,7 @@ def write_made(
             write_rows(store, f"rows/{split}.arrow", rows, range(n_rows)),
         )
         files = [TokenFile(path=each.path, n_rows=n_rows, n_bytes=each.n_bytes, sha256=each.sha256) for each in written]
-        counts = Counts(n_rows=n_rows, n_frames=sum(row.n_frames for row in rows))
+        counts = RowCounts(n_rows=n_rows, n_frames=sum(row.n_frames for row in rows))
         shards.append(
             TokenShard(
                 data_path=f"data/{split}", source="made", split=split, codes=files[0], rows=files[1], counts=counts

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from kame_model.data.oracle_feed import FedEvent
-from kame_model.data.splicing import Clip, Sides, mark_padding_ends
+from kame_model.data.splicing import DialogueSides, TokenClip, mark_padding_ends
 from kame_model.encode.rows import SpeakerTokens
 from kame_model.frames.ids import PADDING_ID, ZERO_ID
 from kame_model.frames.oracle_stream import OracleTokenEvent, OracleTokens, make_oracle_stream
@@ -24,14 +24,14 @@ ANSWERS = "abcdefghijk"
 """Letters of answers; leads and tails have others."""
 
 
-def clip(said: str) -> Clip:
+def clip(said: str) -> TokenClip:
     """Makes a clip of a drawn text: its tokens, and its sound in two codebooks that are alike."""
     codes = np.array([[ord(each) for each in said]] * 2, np.int16)
     text = np.array([PADDING_ID if each == "." else ord(each) for each in said], np.int32)
-    return Clip(mark_padding_ends(text), codes)
+    return TokenClip(mark_padding_ends(text), codes)
 
 
-def dialogue(user: str, own: str, *oracle: tuple[int, str]) -> Sides:
+def dialogue(user: str, own: str, *oracle: tuple[int, str]) -> DialogueSides:
     """Makes a dialogue from the drawn texts of its user and of its own side.
 
     Letters of `ANSWERS` are part of the answer.
@@ -56,7 +56,7 @@ def dialogue(user: str, own: str, *oracle: tuple[int, str]) -> Sides:
         hints=[[]] * len(oracle),
     )
     other, speaker = sides
-    return Sides(SpeakerTokens(speaker.text, speaker.codes, events, speaker.answer_mask), other)
+    return DialogueSides(SpeakerTokens(speaker.text, speaker.codes, events, speaker.answer_mask), other)
 
 
 def fed_at(frame: int, told: str, event: int = 0) -> FedEvent:
@@ -79,7 +79,7 @@ def sound(side: SpeakerTokens) -> str:
     return "".join(UNHEARD if code == ZERO_ID else chr(code) for code in side.codes[0].tolist())
 
 
-def picture(sides: Sides, fed: Iterable[FedEvent] | None = None) -> str:
+def picture(sides: DialogueSides, fed: Iterable[FedEvent] | None = None) -> str:
     """Draws the three lines of a dialogue; asserts that its arrays have the right lengths and types.
 
     Args:

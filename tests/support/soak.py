@@ -104,7 +104,7 @@ class Fed:
     """The words that the device's slots were fed as oracles, by session; wrong ones are those of another's."""
 
     def __init__(self, checkpoint: Checkpoint) -> None:
-        self._tokenizer = checkpoint.tokenizer()
+        self._tokenizer = checkpoint.load_tokenizer()
         self._ids: dict[str, list[int]] = {}
         self.n_ids = 0
 

@@ -10,7 +10,7 @@ from data_schemas.code_layout import CodeLayout
 from data_schemas.records import AudioDialogue, OracleEvent, OracleRow, Quality, Surroundings, Turn, WordTiming
 from data_schemas.store import Store
 from kame_model.encode.folder import write_record
-from kame_model.encode.manifest import MANIFEST, Counts, MadeWith, TokenShard, make_manifest
+from kame_model.encode.manifest import MANIFEST, MadeWith, RowCounts, TokenShard, make_manifest
 from kame_model.encode.rows import TokenRow, write_codes, write_rows
 from kame_model.encode.token_dataset import TokenDataset
 from kame_model.text.tokenizer import Tokenizer
@@ -135,9 +135,9 @@ def write_token_rows(
         written = write_codes(
             store, f"codes/{name}", [row.dialogue_id for row in rows], [(row.a.codes, row.b.codes) for row in rows]
         )
-        codes = write_record(store, written, len(rows), Counts())
+        codes = write_record(store, written, len(rows), RowCounts())
         written = write_rows(store, f"rows/{name}", rows, range(len(rows)))
-        counts = Counts(n_rows=len(rows), n_frames=sum(row.n_frames for row in rows))
+        counts = RowCounts(n_rows=len(rows), n_frames=sum(row.n_frames for row in rows))
         kept = write_record(store, written, len(rows), counts)
         entries.append(
             TokenShard(

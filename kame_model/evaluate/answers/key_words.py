@@ -62,7 +62,7 @@ _NEXT_OPTION: Final = re.compile(r"[;,]? or |[;,] ")
 _ORDINAL: Final = re.compile(r"^(?:or )?(?:first|second|third|fourth), ")
 
 
-class Unit(NamedTuple):
+class SpokenUnit(NamedTuple):
     """A word, or a whole number by its value: `text`, and the positions [start, end) of its words."""
 
     text: str
@@ -80,21 +80,21 @@ def extract_words(text: str) -> list[str]:
     return "".join(char if char.isalpha() or char in "' " else " " for char in text.lower()).split()
 
 
-def split_into_units(words: Sequence[str]) -> list[Unit]:
+def split_into_units(words: Sequence[str]) -> list[SpokenUnit]:
     """Splits words into units; each number is one unit. A lone "one" stays a word, because it is often a pronoun."""
-    units, at = list[Unit](), 0
+    units, at = list[SpokenUnit](), 0
     while at < len(words):
         n_words = count_number_words(words, at)
         if n_words and list(words[at : at + n_words]) != ["one"]:
             units += _split_numbers(words, at, n_words)
         else:
             n_words = 1
-            units.append(Unit(words[at], at, at + 1))
+            units.append(SpokenUnit(words[at], at, at + 1))
         at += n_words
     return units
 
 
-def _split_numbers(words: Sequence[str], at: int, n_words: int) -> list[Unit]:
+def _split_numbers(words: Sequence[str], at: int, n_words: int) -> list[SpokenUnit]:
     """Splits `n_words` number words from position `at` into units; a repetition starts another ("sixty sixty five")."""
     groups: list[list[tuple[int, int]]] = []
     for length in split_numbers(words[at : at + n_words]):
@@ -110,14 +110,14 @@ def _split_numbers(words: Sequence[str], at: int, n_words: int) -> list[Unit]:
     return [_make_number_unit(words, group[0][0], group[-1][1]) for group in groups]
 
 
-def _make_number_unit(words: Sequence[str], start: int, end: int) -> Unit:
+def _make_number_unit(words: Sequence[str], start: int, end: int) -> SpokenUnit:
     """Makes a unit of the number words [start, end); a sign without a number stays a word."""
     own = words[start:end]
     has_value = any(find_cardinal(word) for word in own)
-    return Unit(parse_number_words(own) if has_value else own[0], start, end)
+    return SpokenUnit(parse_number_words(own) if has_value else own[0], start, end)
 
 
-def find_content_units(words: Sequence[str]) -> list[Unit]:
+def find_content_units(words: Sequence[str]) -> list[SpokenUnit]:
     """Returns the units that are neither function words nor "one" as a pronoun."""
     return [
         unit
@@ -145,7 +145,7 @@ def find_key_words(answer: Sequence[str]) -> tuple[str, ...]:
     return tuple(each.text for each in find_content_units(answer) or split_into_units(answer))
 
 
-def find_key(key: Sequence[str], words: Sequence[str]) -> list[Unit]:
+def find_key(key: Sequence[str], words: Sequence[str]) -> list[SpokenUnit]:
     """Finds where a key is said: consecutive units, skipping function words between them. Matches do not overlap.
 
     "Seven" is found neither in "seven and a half" nor in "it is not seven". An empty key is found nowhere.
@@ -155,12 +155,12 @@ def find_key(key: Sequence[str], words: Sequence[str]) -> list[Unit]:
     units = find_content_units(words)
     if all(each in FUNCTION_WORDS for each in key):
         units = split_into_units(words)
-    found, at = list[Unit](), 0
+    found, at = list[SpokenUnit](), 0
     while at + len(key) <= len(units):
         own = units[at : at + len(key)]
         is_it = [each.text for each in own] == list(key) and not (len(key) == 1 and _is_part_of_more(own[0], words))
         if is_it and not is_denied(words, own[0].start, own[-1].end):
-            found.append(Unit(" ".join(key), own[0].start, own[-1].end))
+            found.append(SpokenUnit(" ".join(key), own[0].start, own[-1].end))
             at += len(key)
         else:
             at += 1
@@ -169,7 +169,7 @@ def find_key(key: Sequence[str], words: Sequence[str]) -> list[Unit]:
 
 def find_other_answers(
     key: Sequence[str], words: Sequence[str], oracle_words: Sequence[str], others: Sequence[Sequence[str]]
-) -> list[Unit]:
+) -> list[SpokenUnit]:
     """Finds where another answer is said: another number, or another option; in the order of the words.
 
     Args:
@@ -186,8 +186,8 @@ def find_other_answers(
 
 
 def _find_other_numbers(
-    key: Sequence[str], words: Sequence[str], oracle_words: Sequence[str], right: Sequence[Unit]
-) -> Iterator[Unit]:
+    key: Sequence[str], words: Sequence[str], oracle_words: Sequence[str], right: Sequence[SpokenUnit]
+) -> Iterator[SpokenUnit]:
     """Yields the said numbers that are neither part of the key nor said by the oracle on the same side of the key.
 
     Args:
@@ -208,20 +208,20 @@ def _find_other_numbers(
             yield unit
 
 
-def _find_outside(words: Sequence[str], keys: Sequence[Unit]) -> list[Unit]:
+def _find_outside(words: Sequence[str], keys: Sequence[SpokenUnit]) -> list[SpokenUnit]:
     """Returns the units of a text that start in none of the places `keys`."""
     inside = {at for each in keys for at in range(each.start, each.end)}
     return [unit for unit in split_into_units(words) if unit.start not in inside]
 
 
-def _is_behind(unit: Unit, keys: Sequence[Unit]) -> bool:
+def _is_behind(unit: SpokenUnit, keys: Sequence[SpokenUnit]) -> bool:
     """Returns whether a unit starts after the first of the places `keys`; False without any."""
     return bool(keys) and unit.start > keys[0].start
 
 
 def has_number(key: Sequence[str]) -> bool:
     """Returns whether a key contains a number or starts with "one", so that any other number is another answer."""
-    return bool(key) and (key[0] == "one" or any(Unit(each, 0, 0).is_number for each in key))
+    return bool(key) and (key[0] == "one" or any(SpokenUnit(each, 0, 0).is_number for each in key))
 
 
 def is_denied(words: Sequence[str], start: int, end: int) -> bool:
@@ -272,7 +272,7 @@ def _is_denied_behind(words: Sequence[str]) -> bool:
     return verb in _NOT_BEING and bool(_RIGHT.intersection(rest[:1]))
 
 
-def _is_part_of_more(unit: Unit, words: Sequence[str]) -> bool:
+def _is_part_of_more(unit: SpokenUnit, words: Sequence[str]) -> bool:
     """Returns whether a unit is a number that continues after it, as in "seven and a half" or "two dozen"."""
     rest = [word for word in words[unit.end : unit.end + 3] if word not in ("and", "a")]
     return unit.is_number and bool(_PARTS.intersection(rest[:1]))

@@ -18,7 +18,7 @@ from data_schemas.config.calls import CallsConfig
 from data_schemas.config.serving import NO_CHECKPOINT, Mode, ServeConfig
 from data_schemas.units import SAMPLE_RATE_HZ
 from kame_model.checkpoint.files import digest_files
-from kame_model.checkpoint.folder import Contents, find_place, read_contents
+from kame_model.checkpoint.folder import Contents, locate_checkpoint, read_contents
 from kame_model.checkpoint.kame_json import choose_guesses, choose_sampling, choose_voice
 from kame_model.checkpoint.load import load_checkpoint
 from kame_model.evaluate.calls.call import Call, CalledServer
@@ -47,7 +47,7 @@ _OF_NO_ANSWER: Final = ("host", "port", "limits", "care", "record", "mode", "dev
 """Fields of a server's configuration that do not affect its answers in a given mode."""
 
 
-class Condition(NamedTuple):
+class CallCondition(NamedTuple):
     """A mode of the server, and the forced delay of its chat model, seconds; None: the measured time."""
 
     mode: Mode
@@ -64,19 +64,19 @@ class Condition(NamedTuple):
         return self.mode if self.delay_s is None else f"{self.mode}, back-end after {self.delay_s:g} s"
 
 
-def list_conditions(config: CallsConfig) -> list[Condition]:
+def list_conditions(config: CallsConfig) -> list[CallCondition]:
     """Lists each mode with each delay; without configured delays, with the measured one (None).
 
     Mode direct uses no chat model, and has no delay.
     """
     delays_s: list[float | None] = [*dict.fromkeys(config.delays_s)] or [None]
     modes = dict.fromkeys(config.modes)
-    return [Condition(mode, delay_s) for mode in modes for delay_s in ([None] if mode == "direct" else delays_s)]
+    return [CallCondition(mode, delay_s) for mode in modes for delay_s in ([None] if mode == "direct" else delays_s)]
 
 
-def get_condition(row: Record) -> Condition:
+def get_condition(row: Record) -> CallCondition:
     """Returns the condition of a row of figures or of the `row` of an item."""
-    return Condition(row["mode"], row["delay_s"])
+    return CallCondition(row["mode"], row["delay_s"])
 
 
 def make_rows(records: Sequence[Record], compute_figures: Callable[[Sequence[Record]], Record]) -> list[dict[str, Any]]:
@@ -136,8 +136,8 @@ def run_calls(
     out: str,
     run: Record,
     asked: Mapping[str, _Asked],
-    call: Callable[[CalledServer, Condition, _Asked], tuple[dict[str, Any], Call | None]],
-    make_items: Callable[[Condition, _Asked, dict[str, Any]], Iterable[Item]],
+    call: Callable[[CalledServer, CallCondition, _Asked], tuple[dict[str, Any], Call | None]],
+    make_items: Callable[[CallCondition, _Asked, dict[str, Any]], Iterable[Item]],
     *,
     parts: Parts | None,
     counting: Counting,
@@ -145,7 +145,7 @@ def run_calls(
     calls_folder: str = CALLS,
     anew: bool = False,
     scoring: int | None = None,
-    look: Callable[[], int | None] = lambda: None,
+    record_use: Callable[[], int | None] = lambda: None,
 ) -> FinishedRun:
     """Makes missing calls, and judges items that have no judgement or whose judgement failed.
 
@@ -165,8 +165,8 @@ def run_calls(
         anew: replace the items of another evaluation in `out`.
         scoring: version of the rules that affect items but not calls; if that in `out` is another, the items are made
             again from the stored calls. None: there is none.
-        look: records an evaluation on test items, when everything for the calls is ready
-            (`report.looks.record_look_at_test`).
+        record_use: records an evaluation on test items, when everything for the calls is ready
+            (`report.held_out.record_test_evaluation`).
 
     Raises:
         ConfigError: the configuration names something that does not exist, or `out` holds another evaluation.
@@ -180,7 +180,7 @@ def run_calls(
         judged_by = None if judge is None else judge.describe()
         of_items = {"judge": judged_by} | ({} if scoring is None else {"scoring": scoring})  # made again if another
         folder = EvaluationFolder(out, {**run, **of_items}, anew=anew, replaceable=of_items if len(calls) else ())
-        n_looks = look()
+        n_test_evaluations = record_use()
         missing = [each for each in wanted if each[0] not in calls]
         if missing:
             with _make_server(config, parts, times) as server, counting("calling", len(missing)) as advance:
@@ -203,7 +203,7 @@ def run_calls(
     folder.machine = calls.machine
     steps = [(condition.mode, times.find(f"steps/{place}")) for place, condition, _ in wanted]
     costs = {**_add_up_costs(config, times, records), "steps": add_up_steps(steps)}
-    return FinishedRun(folder, called, records, times, costs, n_looks)
+    return FinishedRun(folder, called, records, times, costs, n_test_evaluations)
 
 
 def _judge_items(items: Mapping[str, Item], folder: EvaluationFolder, judge: Judge | None, counting: Counting) -> None:
@@ -288,7 +288,7 @@ def find_contents(checkpoint: str) -> Contents | None:
         ConfigError: it does not exist.
         BackendError, StoreError: it cannot be downloaded or read.
     """
-    return None if checkpoint == NO_CHECKPOINT else read_contents(find_place(checkpoint))
+    return None if checkpoint == NO_CHECKPOINT else read_contents(locate_checkpoint(checkpoint))
 
 
 def transcribe(sound: Samples, recogniser: Recogniser) -> str | None:

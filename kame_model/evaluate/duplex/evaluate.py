@@ -40,7 +40,7 @@ from data_schemas.config.recall import TEST
 from data_schemas.store import Store
 from data_schemas.units import SAMPLE_RATE_HZ, round_s
 from kame_model.checkpoint.files import encode_json
-from kame_model.checkpoint.folder import find_place
+from kame_model.checkpoint.folder import locate_checkpoint
 from kame_model.evaluate.calls.call import Call, CalledServer
 from kame_model.evaluate.calls.delays import Span, TimedWord, find_audible_spans, measure_delays, time_words
 from kame_model.evaluate.calls.report import (
@@ -51,7 +51,7 @@ from kame_model.evaluate.calls.report import (
     list_faults,
 )
 from kame_model.evaluate.calls.run import (
-    Condition,
+    CallCondition,
     Counting,
     FinishedRun,
     Item,
@@ -71,8 +71,8 @@ from kame_model.evaluate.duplex.scores import (
     is_turn,
 )
 from kame_model.evaluate.judge import Judgement, JudgeRequest, make_relevance_request
+from kame_model.evaluate.report.held_out import format_test_evaluations, record_test_evaluation
 from kame_model.evaluate.report.intervals import compute_figures
-from kame_model.evaluate.report.looks import format_looks, record_look_at_test
 from kame_model.serve.client.answer_watch import AUDIBLE
 from kame_model.serve.parts import Parts
 
@@ -102,14 +102,14 @@ def evaluate_duplex(
         parts, counting, anew: as for `run_calls`.
         recogniser: used instead of the one that `config` names.
         find_segments: finds segments of speech in audio at 24 kHz (voice activity detection).
-        register, again: as for `record_look_at_test`, if the dialogues are a dataset's test items.
+        register, again: as for `record_test_evaluation`, if the dialogues are a dataset's test items.
 
     Returns:
         The rows of figures.json.
 
     Raises:
         SourceError: the items cannot be read.
-        KameError: as `run_calls` and `record_look_at_test`.
+        KameError: as `run_calls` and `record_test_evaluation`.
     """
     items = find_items(config)
     hearer: Recogniser = recogniser or registry.build("asr", config.recogniser, config.recogniser_options)
@@ -117,7 +117,7 @@ def evaluate_duplex(
     if items.is_ours:
         run["splits"] = sorted(config.splits)  # in which items are numbered
 
-    def call(server: CalledServer, condition: Condition, item: DuplexItem) -> tuple[dict[str, Any], Call]:
+    def call(server: CalledServer, condition: CallCondition, item: DuplexItem) -> tuple[dict[str, Any], Call]:
         """Calls the server with an item, writes the output for the benchmark's scripts, and scores it."""
         user, (mode, delay_s) = item.read(), condition
         seed = ids.derive_seed("duplex", config.seed, item.unit) % 2**31
@@ -126,16 +126,16 @@ def evaluate_duplex(
         _write_output(Store(out), f"{OUTPUTS}/{condition.name}/{item.unit}", item, scored)
         return scored.make_record({**condition._asdict(), "task": item.task, "subset": item.subset}), made
 
-    def look() -> int | None:
+    def record_use() -> int | None:
         """Records an evaluation of weights on test items, and returns its number; None if it is not one."""
         has_weights = run["system"]["checkpoint"] is not None  # without weights no choice of a model can be biased
         if not (items.is_ours and TEST in config.splits and has_weights):
             return None
         asked_for = config.model_dump(mode="json", exclude={"serving", "judge"})  # the server is in `run`
-        place = find_place(config.serving.checkpoint).folder
-        return record_look_at_test(run, asked_for, items.digest, place, register=register, again=again)
+        place = locate_checkpoint(config.serving.checkpoint).folder
+        return record_test_evaluation(run, asked_for, items.digest, place, register=register, again=again)
 
-    def make_items(condition: Condition, item: DuplexItem, called: dict[str, Any]) -> list[Item]:
+    def make_items(condition: CallCondition, item: DuplexItem, called: dict[str, Any]) -> list[Item]:
         return [Item(called, _make_judge_requests(item, called))]
 
     asked = {item.unit: item for item in items.items}
@@ -152,7 +152,7 @@ def evaluate_duplex(
         counting=counting,
         sounds=sounds,
         anew=anew,
-        look=look,
+        record_use=record_use,
     )
     return _write_results(done)
 
@@ -320,7 +320,7 @@ def _format_markdown(rows: Sequence[Record], done: FinishedRun) -> str:
         "over items, after times the median and the 90th percentile. Latency is of items in which the turn is taken, "
         f"and 0 if it was taken too early; the time to the first sound is then negative. `{OUTPUTS}/` has the files "
         "that the benchmark's scripts read.\n",
-        *([] if done.looks_at_test is None else [f"{format_looks(done.looks_at_test)}\n"]),
+        *([] if done.looks_at_test is None else [f"{format_test_evaluations(done.looks_at_test)}\n"]),
         f"![Means with their intervals](plots/{PLOT}.png)\n",
     ]
     for task, better in _BETTER.items():

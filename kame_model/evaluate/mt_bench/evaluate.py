@@ -34,7 +34,7 @@ from kame_model.evaluate.calls.asking_voices import AskingVoices
 from kame_model.evaluate.calls.call import Call, CalledServer
 from kame_model.evaluate.calls.delays import find_audible_spans, measure_delays
 from kame_model.evaluate.calls.run import (
-    Condition,
+    CallCondition,
     Counting,
     Item,
     Record,
@@ -123,7 +123,7 @@ def evaluate_mt_bench(
 
 def _converse(
     server: CalledServer,
-    condition: Condition,
+    condition: CallCondition,
     asked: _Conversation,
     *,
     voices: AskingVoices,
@@ -177,7 +177,7 @@ def _find_last_oracle(call: Call, start_s: float, until_s: float) -> str:
     return texts[-1] if texts else ""
 
 
-def _make_items(condition: Condition, asked: _Conversation, called: Record) -> Iterator[Item]:
+def _make_items(condition: CallCondition, asked: _Conversation, called: Record) -> Iterator[Item]:
     """Yields an item for each turn of a conversation, with its measures and the judge's requests."""
     question = asked.question
     for index, turn in enumerate(called["turns"]):

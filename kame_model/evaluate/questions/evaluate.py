@@ -43,7 +43,7 @@ from kame_model.evaluate.calls.call import Call, CalledServer
 from kame_model.evaluate.calls.delays import find_audible_spans, measure_delays
 from kame_model.evaluate.calls.measured import MeasuredTimes
 from kame_model.evaluate.calls.run import (
-    Condition,
+    CallCondition,
     Counting,
     Item,
     Record,
@@ -118,13 +118,13 @@ def evaluate_questions(
         **{name: getattr(config, name) for name in ("items_seed", "max_words", "lead_s", "tail_s")},
     }
 
-    def call(server: CalledServer, condition: Condition, asked: _AskedQuestion) -> tuple[dict[str, Any], Call]:
+    def call(server: CalledServer, condition: CallCondition, asked: _AskedQuestion) -> tuple[dict[str, Any], Call]:
         seed = ids.derive_seed("questions", config.seed, asked.question.id) % 2**31
         mode, delay_s = condition
         made = server.call([asked.sound], mode=mode, seed=seed, tail_s=config.tail_s, delay_s=delay_s)
         return _make_call_record(made, asked, condition, hearer), made
 
-    def make_items(condition: Condition, asked: _AskedQuestion, called: dict[str, Any]) -> list[Item]:
+    def make_items(condition: CallCondition, asked: _AskedQuestion, called: dict[str, Any]) -> list[Item]:
         record = _make_item_record(called, asked.question, questions.rule, condition)
         return [Item(record, _make_judge_requests(record))]
 
@@ -232,7 +232,7 @@ def _compute_figures(records: Sequence[Record]) -> dict[str, Any]:
 def _make_call_record(
     call: Call,
     asked: _AskedQuestion,
-    condition: Condition,
+    condition: CallCondition,
     recogniser: Recogniser,
 ) -> dict[str, Any]:
     """Transcribes a call and makes its record: what was said and when, and the measures that need no rule."""
@@ -278,7 +278,7 @@ def _make_call_record(
     }
 
 
-def _make_item_record(called: Record, question: Question, rule: Rule, condition: Condition) -> dict[str, Any]:
+def _make_item_record(called: Record, question: Question, rule: Rule, condition: CallCondition) -> dict[str, Any]:
     """Scores the texts of a call, and makes the record for `items.jsonl` from that of the call."""
     own, reference = called["measures"], called["reference"]
     by_ear, by_text, by_reference = (

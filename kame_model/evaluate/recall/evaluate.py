@@ -30,14 +30,14 @@ from kame_model.evaluate.answers.key_words import extract_words
 from kame_model.evaluate.recall.channels import degrade_codes
 from kame_model.evaluate.recall.free_running import (
     FreeRun,
+    FreeRunScript,
     MakesGenerator,
-    Script,
     make_script,
     plan_batches,
     run_freely,
 )
 from kame_model.evaluate.recall.items import (
-    Condition,
+    RecallCondition,
     Record,
     append_silence_to_row,
     check_rows_fit,
@@ -50,8 +50,8 @@ from kame_model.evaluate.recall.items import (
 from kame_model.evaluate.recall.report import draw_plots, format_markdown
 from kame_model.evaluate.recall.turns import GROUPS, AskedDialogue, Turn, find_turns
 from kame_model.evaluate.report.folder import EvaluationFolder, write_sound
+from kame_model.evaluate.report.held_out import record_test_evaluation
 from kame_model.evaluate.report.intervals import compute_figures
-from kame_model.evaluate.report.looks import record_look_at_test
 from kame_model.model.streaming import FrontEndGen
 from kame_model.text.tokenizer import Tokenizer
 
@@ -107,11 +107,11 @@ def evaluate_recall(
         if rows_of is not None:
             check_rows_fit(checkpoint, rows_of)
     as_served = {
-        "sampling": checkpoint.sampling(config.sampling),
+        "sampling": checkpoint.choose_sampling(config.sampling),
         "guesses": choose_guesses(checkpoint.facts, config.guesses),
     }
     config = config.model_copy(update=as_served)
-    tokenizer = checkpoint.tokenizer()
+    tokenizer = checkpoint.load_tokenizer()
     wait = partial(append_silence_to_row, n_frames=round(config.silence_after_s * FRAMES_PER_S))
     asked = find_turns(list(map(wait, select_rows(dataset, config))), tokenizer)
     if not asked:
@@ -122,12 +122,14 @@ def evaluate_recall(
     others = [] if voices is None else find_turns(list(map(wait, find_same_dialogues(asked, voices))), tokenizer)
     run = _describe(checkpoint, dataset, voices, config, hear is not None)
     needs_codec = hear is not None or config.n_sounds > 0 or bool(config.channels)
-    codec = checkpoint.codec(str(checkpoint.front_end.lm.device)) if needs_codec else None
+    codec = checkpoint.load_codec(str(checkpoint.front_end.lm.device)) if needs_codec else None
     folder, conditions = EvaluationFolder(out, run, anew=anew), _list_conditions(config, voices is not None)
-    looks = None
+    n_test_evaluations = None
     if TEST in config.splits:
         asked_for, place = config.model_dump(mode="json"), checkpoint.place.folder
-        looks = record_look_at_test(run, asked_for, dataset.fingerprint, place, register=register, again=again)
+        n_test_evaluations = record_test_evaluation(
+            run, asked_for, dataset.fingerprint, place, register=register, again=again
+        )
     running = _ConditionRunner(checkpoint, tokenizer, config, codec, hear, generator, folder, out, on_batch)
     records = []
     for each in conditions:
@@ -135,7 +137,7 @@ def evaluate_recall(
     rows = make_rows(records, conditions)
     more = {
         "checkpoint": str(checkpoint.place.name),
-        "looks_at_test": looks,
+        "looks_at_test": n_test_evaluations,
         "n_without_other_voices": None if voices is None else len(asked) - len(others),
         "costs": _add_up_costs(records),
     }
@@ -144,17 +146,17 @@ def evaluate_recall(
     return rows
 
 
-def _list_conditions(config: RecallConfig, has_voices: bool) -> list[Condition]:
+def _list_conditions(config: RecallConfig, has_voices: bool) -> list[RecallCondition]:
     """Returns the conditions (oracle, delay, channel) in the order of the table."""
-    found = list[Condition]()
+    found = list[RecallCondition]()
     for oracle in config.oracles:
         if oracle == "right":
             beside = [config.delay_s] if config.channels or has_voices else []  # the baseline for channels
-            found += [Condition(oracle, delay_s, None) for delay_s in sorted({*config.delays_s, *beside})]
+            found += [RecallCondition(oracle, delay_s, None) for delay_s in sorted({*config.delays_s, *beside})]
         else:
-            found.append(Condition(oracle, None if oracle == "none" else config.delay_s, None))
+            found.append(RecallCondition(oracle, None if oracle == "none" else config.delay_s, None))
     channels = [*config.channels, *([OTHER_VOICES] if has_voices else [])]
-    return found + [Condition("right", config.delay_s, channel) for channel in channels]
+    return found + [RecallCondition("right", config.delay_s, channel) for channel in channels]
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +174,7 @@ class _ConditionRunner:
     on_batch: Callable[[int], None]
     recorded_heard: dict[tuple[str, int], list[str]] = field(default_factory=dict)
 
-    def run(self, condition: Condition, asked: Sequence[AskedDialogue]) -> list[Record]:
+    def run(self, condition: RecallCondition, asked: Sequence[AskedDialogue]) -> list[Record]:
         """Returns the records of a condition, including those finished in an earlier run."""
         pairs: list[tuple[AskedDialogue, AskedDialogue | None]] = [(each, None) for each in asked]
         if condition.has_stranger:  # a wrong oracle and a correction apply to one turn only
@@ -191,7 +193,7 @@ class _ConditionRunner:
 
     def _run_batch(
         self,
-        condition: Condition,
+        condition: RecallCondition,
         number: int,
         group: Sequence[tuple[AskedDialogue, AskedDialogue | None]],
         with_sound: Container[str],
@@ -216,7 +218,9 @@ class _ConditionRunner:
                     )
                     self.folder.keep(item, record | {"run_s": run_s if turn is asked.turn else 0.0})
 
-    def _make_script(self, condition: Condition, asked: AskedDialogue, stranger: AskedDialogue | None) -> Script:
+    def _make_script(
+        self, condition: RecallCondition, asked: AskedDialogue, stranger: AskedDialogue | None
+    ) -> FreeRunScript:
         """Makes the script of a dialogue under a condition, with the user's audio through the condition's channel."""
         other: Codes | None = None
         if condition.channel not in (None, OTHER_VOICES):
@@ -249,12 +253,12 @@ class _ConditionRunner:
         return extract_words(" ".join(self.hear(sound[turn.start * FRAME_N_SAMPLES : turn.end * FRAME_N_SAMPLES])))
 
 
-def _name_items(condition: Condition, asked: AskedDialogue) -> list[str]:
+def _name_items(condition: RecallCondition, asked: AskedDialogue) -> list[str]:
     """Returns the names of the items of a dialogue, one for each turn."""
     return [f"{condition.name}/{asked.row.dialogue_id}/{turn.number}" for turn in asked.turns]
 
 
-def make_rows(records: Sequence[Record], conditions: Sequence[Condition]) -> list[Record]:
+def make_rows(records: Sequence[Record], conditions: Sequence[RecallCondition]) -> list[Record]:
     """Returns a row of figures for each condition and group that have records, in order."""
     keys = [{**condition._asdict(), "group": group} for condition in conditions for group in GROUPS]
     found = [(key, [each for each in records if each["row"] == key]) for key in keys]

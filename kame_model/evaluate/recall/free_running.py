@@ -33,7 +33,7 @@ N_OPENING_WORDS = 3
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Script:
+class FreeRunScript:
     """The input of one slot of a free run.
 
     Attributes:
@@ -78,7 +78,7 @@ def make_script(
     tokenizer: Tokenizer,
     other: Codes | None = None,
     guesses: Guesses = "feed",
-) -> Script:
+) -> FreeRunScript:
     """Makes the script of one dialogue.
 
     Args:
@@ -99,8 +99,8 @@ def make_script(
     else:
         events = [] if oracle == "none" else asked.row.a.oracle.list_events(delay_frames, guesses)
     if oracle != "corrected" or stranger is None:
-        return Script(codes, events)
-    return Script(
+        return FreeRunScript(codes, events)
+    return FreeRunScript(
         codes,
         events,
         asked.turn.start,
@@ -143,7 +143,7 @@ def plan_batches(n_frames: Sequence[int], batch_size: int) -> list[list[int]]:
 
 def run_freely(
     front_end: FrontEnd,
-    scripts: Sequence[Script],
+    scripts: Sequence[FreeRunScript],
     sampling: SamplingConfig,
     seed: int,
     generator: MakesGenerator = FrontEndGen,
@@ -158,7 +158,7 @@ def run_freely(
     return list(_run(front_end, generator(front_end, sampling), scripts))
 
 
-def _run(front_end: FrontEnd, gen: Generator, scripts: Sequence[Script]) -> Iterator[FreeRun]:
+def _run(front_end: FrontEnd, gen: Generator, scripts: Sequence[FreeRunScript]) -> Iterator[FreeRun]:
     """Runs all scripts in one batch, and yields what the model said in each.
 
     It takes as many steps as frames plus the longest delay, after which the codes of a frame are complete.
@@ -188,7 +188,7 @@ def _run(front_end: FrontEnd, gen: Generator, scripts: Sequence[Script]) -> Iter
 class _Slot:
     """The oracle queue of one dialogue, and the detection of the start of the answer to be corrected."""
 
-    def __init__(self, script: Script, start_id: int) -> None:
+    def __init__(self, script: FreeRunScript, start_id: int) -> None:
         self.script = script
         self.correction_frame: int | None = None
         self._opened_frame: int | None = None

@@ -15,7 +15,7 @@ from data_schemas.errors import ConfigError
 from data_schemas.units import FRAME_S, FRAMES_PER_S
 from kame_model.checkpoint.load import Checkpoint
 from kame_model.data.augment import append_silence
-from kame_model.data.splicing import Sides
+from kame_model.data.splicing import DialogueSides
 from kame_model.encode.rows import TokenRow
 from kame_model.encode.token_dataset import TokenDataset
 from kame_model.evaluate.answers.heard_words import count_word_errors
@@ -37,7 +37,7 @@ Record = dict[str, Any]
 """The record of an item; `report.folder` describes the fields that all evaluations have."""
 
 
-class Condition(NamedTuple):
+class RecallCondition(NamedTuple):
     """The condition of one run of all dialogues: a line of the table.
 
     Attributes:
@@ -89,9 +89,9 @@ def check_rows_fit(checkpoint: Checkpoint, dataset: TokenDataset) -> None:
             )
 
 
-def get_condition(row: Record) -> Condition:
+def get_condition(row: Record) -> RecallCondition:
     """Returns the condition of a row of figures or of the `row` of an item."""
-    return Condition(row["oracle"], row["delay_s"], row["channel"])
+    return RecallCondition(row["oracle"], row["delay_s"], row["channel"])
 
 
 def select_rows(dataset: TokenDataset, config: RecallConfig) -> list[TokenRow]:
@@ -142,7 +142,7 @@ def append_silence_to_row(row: TokenRow, n_frames: int) -> TokenRow:
     A recording ends half a second after the recorded answer, when an answer to a late or corrected oracle is not
     finished. A recording in which somebody talks until its last frame is returned unchanged.
     """
-    waiting = append_silence(Sides(row.a, row.b), n_frames)
+    waiting = append_silence(DialogueSides(row.a, row.b), n_frames)
     if waiting is None:
         return row
     n_frames += row.n_frames
@@ -175,7 +175,7 @@ def make_record(
     turn: Turn,
     stranger: AskedDialogue | None,
     ran: FreeRun,
-    condition: Condition,
+    condition: RecallCondition,
     heard: Sequence[str] | None,
     recorded_heard: Sequence[str] | None,
     tokenizer: Tokenizer,

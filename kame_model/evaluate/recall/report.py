@@ -10,8 +10,8 @@ from kame_model.evaluate.recall.items import Record, get_condition
 from kame_model.evaluate.recall.lenient import count_causes
 from kame_model.evaluate.recall.turns import GROUPS
 from kame_model.evaluate.report.folder import PLOTS, format_table, format_with_interval
+from kame_model.evaluate.report.held_out import format_test_evaluations
 from kame_model.evaluate.report.intervals import TIME
-from kame_model.evaluate.report.looks import format_looks
 from kame_model.evaluate.report.plots import COLOURS, compute_error_bars, create_figure, render_png
 
 N_SHOWN: Final = 4
@@ -162,7 +162,7 @@ def _format_settings(run: Record, more: Record) -> str:
         f"silence for {run['silence_after_s']:g} s. In brackets 95 % over items.",
     ]
     if more["looks_at_test"] is not None:
-        paragraphs.append(format_looks(more["looks_at_test"]))
+        paragraphs.append(format_test_evaluations(more["looks_at_test"]))
     if more["n_without_other_voices"] is not None:
         paragraphs.append(
             f"*Other voices*: the same words in the rows of {run['voices']}; {more['n_without_other_voices']} "

@@ -196,7 +196,7 @@ def judge_turn(turn: Turn, said: Sequence[SaidWord], early: Sequence[SaidWord] =
     )
 
 
-class WordCounts(NamedTuple):
+class OracleWordCounts(NamedTuple):
     """Counts of said words against the oracle's words; a number counts as one word.
 
     `n_in_order` of the `n_expected` words were said in order (longest common subsequence). Of the other words that were
@@ -209,9 +209,9 @@ class WordCounts(NamedTuple):
     n_inserted: int
 
 
-def count_words(expected: Sequence[str], said: Sequence[str]) -> WordCounts:
+def count_words(expected: Sequence[str], said: Sequence[str]) -> OracleWordCounts:
     """Counts which words of a text were said, and which others. Leads and tails, which oracles lack, are insertions."""
     wanted, found = ([each.text for each in split_into_units(words)] for words in (expected, said))
     beside = [edit.dest_pos for edit in LCSseq.editops(wanted, found) if edit.tag == "insert"]
     n_repeated = sum(found[at] in found[:at] for at in beside)
-    return WordCounts(len(wanted), len(found) - len(beside), n_repeated, len(beside) - n_repeated)
+    return OracleWordCounts(len(wanted), len(found) - len(beside), n_repeated, len(beside) - n_repeated)

@@ -229,19 +229,19 @@ class Slots:
         """Returns a new engine of the checkpoint's model, which is not opened yet."""
         config = self._config
         front_end = self._checkpoint.front_end
-        sampling = self._checkpoint.sampling(config.sampling)
+        sampling = self._checkpoint.choose_sampling(config.sampling)
         is_heard = choose_voice(self._checkpoint.facts, config.voice) == "decoded"
         return Engine(front_end, self._codec, self._tokenizer, n_slots, sampling, config.cuda_graphs, is_heard)
 
     @cached_property
     def _tokenizer(self) -> Tokenizer:
         """The tokenizer, loaded at the first use."""
-        return self._checkpoint.tokenizer()
+        return self._checkpoint.load_tokenizer()
 
     @cached_property
     def _codec(self) -> Codec:
         """The codec on the front-end's device, loaded at the first use."""
-        return self._checkpoint.codec(str(self._checkpoint.front_end.lm.device))
+        return self._checkpoint.load_codec(str(self._checkpoint.front_end.lm.device))
 
 
 async def measure_idle_device(engine: Engine, run: RunInThread, goes_on: Callable[[], bool]) -> dict[int, float]:

@@ -69,7 +69,7 @@ def test_a_published_checkpoint_is_read_by_its_name_and_its_card_tells_licences_
     states = [each.front_end.state_dict() for each in (here, there)]
     assert states[0].keys() == states[1].keys()
     assert all(bool((states[0][name] == states[1][name]).all()) for name in states[0])
-    assert there.codec().digest == here.codec().digest
+    assert there.load_codec().digest == here.load_codec().digest
     shown = CliRunner().invoke(app, ["checkpoint", "show", NAME])
     assert shown.exit_code == 0, shown.output
     card = hub.content(NAME, CARD, "model").decode()

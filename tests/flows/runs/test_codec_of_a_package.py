@@ -61,15 +61,15 @@ def test_a_packages_codec_travels_with_its_files_in_the_checkpoint(
         for line in ("of the package kame-hum 1.0.0", "`codec/levels.npy` | the codec", "its codec `hum` does not"):
             assert line in card
         checkpoint = load_checkpoint(made.checkpoint)
-        assert checkpoint.codec("cuda:7").n_codebooks == 4  # it has no choice of a device
+        assert checkpoint.load_codec("cuda:7").n_codebooks == 4  # it has no choice of a device
         frames = asyncio.run(talk(checkpoint))
         assert {each.shape for each in frames} == {(1920,)}
         assert any(np.abs(each).max() > 0 for each in frames)
     with pytest.raises(ConfigError, match=r"'hum' of .* is not installed; the package kame-hum 1\.0\.0 has it"):
-        load_checkpoint(made.checkpoint).codec()
+        load_checkpoint(made.checkpoint).load_codec()
     install("kame-hum", "A codec", tmp_path / "newer", monkeypatch, "1.0.1")
     with pytest.raises(StoreError) as refused:
-        load_checkpoint(made.checkpoint).codec()
+        load_checkpoint(made.checkpoint).load_codec()
     assert "exported with kame-hum 1.0.0" in refused.value.remedy
 
 

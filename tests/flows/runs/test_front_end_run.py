@@ -71,8 +71,8 @@ def test_a_dataset_becomes_a_registered_checkpoint_and_again_does_nothing(config
     assert made.facts.sampling.temp_text == 0.4
     assert made.facts.trained_delays == TrainedDelays(min_s=0.0, max_s=3.0)
     loaded = load_checkpoint(made.checkpoint)
-    assert loaded.tokenizer().text_card == loaded.front_end.text_card
-    assert loaded.codec().card == loaded.front_end.card
+    assert loaded.load_tokenizer().text_card == loaded.front_end.text_card
+    assert loaded.load_codec().card == loaded.front_end.card
     assert (config.of_seed / "evaluation" / "report.md").is_file()
     assert (Path(config.out) / "codec" / "codec.json").is_file()
     assert made.facts.sampling.temp == 0.4, "the codec's own"
@@ -119,8 +119,8 @@ def test_it_learns_to_speak_first_with_the_vocabulary_and_codec_of_its_speech(wi
     assert Path(last.config.data.datasets[-1].path).name == "speech"
     by = read_manifest(Store(str(with_speech.speech))).made_with
     loaded = load_checkpoint(made.checkpoint)
-    assert loaded.tokenizer().digest == by.tokenizer_digest
-    assert loaded.codec().digest == by.codec_digest
+    assert loaded.load_tokenizer().digest == by.tokenizer_digest
+    assert loaded.load_codec().digest == by.codec_digest
     assert not (Path(with_speech.out) / "tokenizer.model").exists()
     assert not (Path(with_speech.out) / "codec").exists()
 

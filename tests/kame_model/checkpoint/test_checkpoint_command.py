@@ -19,7 +19,7 @@ from kame_model.checkpoint.export import export_once
 from kame_model.checkpoint.load import load_checkpoint
 from kame_model.checkpoint.summary import summarise
 from kame_model.model.front_end import FrontEnd, build_front_end
-from kame_model.train.run_facts import RunFacts, SpeaksWith, read_facts
+from kame_model.train.run_facts import RunFacts, VocabularyAndCodec, read_facts
 from tests.support.codecs import TINY_LAYOUT, open_mimi, tiny_mimi
 from tests.support.front_ends import tiny_config
 from tests.support.vocabularies import make_vocabulary
@@ -38,7 +38,7 @@ def make_run(folder: Path) -> tuple[Path, Path, FrontEnd]:
     config = TrainConfig(
         stage="copy", shares=SharesConfig(copying=1), tokenizer=str(tokenizer.path), model=tiny_config(), data=data
     )
-    speaks_with = SpeaksWith(
+    speaks_with = VocabularyAndCodec(
         tokenizer_digest=tokenizer.digest, text_card=300, codec_digest=codec.digest, layout=codec.layout
     )
     facts = RunFacts(config=config, speaks_with=speaks_with, datasets=["0123456789abcdef"])

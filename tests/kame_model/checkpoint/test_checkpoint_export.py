@@ -131,8 +131,8 @@ def test_all_comes_back(voice: Path, tmp_path: Path) -> None:
     for name, tensor in front_end.state_dict().items():
         assert torch.equal(tensor, loaded[name]), name
     assert known(checkpoint.facts).training == TRAINING
-    assert checkpoint.tokenizer().digest == known(checkpoint.facts).tokenizer_digest
-    codec = checkpoint.codec()
+    assert checkpoint.load_tokenizer().digest == known(checkpoint.facts).tokenizer_digest
+    codec = checkpoint.load_codec()
     assert isinstance(codec, Mimi)
     assert codec.digest == tiny_mimi(tmp_path / "again").digest
 
@@ -141,11 +141,11 @@ def test_a_mimi_is_found_as_its_facts_say_and_as_before_they_named_files(voice: 
     out, codec = tmp_path / "out", open_mimi(voice / "codec")
     facts = known(export_checkpoint(speaking(), None, codec, out, TRAINING).codec)
     assert (facts.files, facts.options) == (["mimi.json", "mimi.safetensors"], {"n_codebooks": 3})
-    assert load_checkpoint(out).codec().digest == codec.digest
+    assert load_checkpoint(out).load_codec().digest == codec.digest
     told = json.loads((out / "kame.json").read_text())
     del told["codec"]["files"], told["codec"]["package"]  # as older versions wrote it
     (out / "kame.json").write_text(json.dumps(told))
-    assert load_checkpoint(out).codec().digest == codec.digest
+    assert load_checkpoint(out).load_codec().digest == codec.digest
 
 
 def test_a_codec_of_no_mimi_has_its_files_apart_and_the_card_says_what_stock_moshi_lacks(tmp_path: Path) -> None:
@@ -161,7 +161,7 @@ def test_a_codec_of_no_mimi_has_its_files_apart_and_the_card_says_what_stock_mos
     assert not told.is_mimi
     assert "Its LM loads in stock moshi, its codec `codec2-learnt` does not" in (out / "README.md").read_text()
     shutil.rmtree(tmp_path / "codec")
-    assert load_checkpoint(out).codec().digest == told.digest
+    assert load_checkpoint(out).load_codec().digest == told.digest
 
 
 def test_how_it_is_to_be_run_is_told_and_older_folders_do_without(tmp_path: Path) -> None:
@@ -172,7 +172,7 @@ def test_how_it_is_to_be_run_is_told_and_older_folders_do_without(tmp_path: Path
     checkpoint = load_checkpoint(out)
     facts = known(checkpoint.facts)
     assert (facts.sampling, facts.trained_delays, facts.guesses) == (own, delays, "hold")
-    assert checkpoint.sampling(SamplingConfig(temp_text=0.7)) == SamplingConfig(temp_text=0.7, top_k_text=9)
+    assert checkpoint.choose_sampling(SamplingConfig(temp_text=0.7)) == SamplingConfig(temp_text=0.7, top_k_text=9)
     chosen = [choose_guesses(*each) for each in ((facts, None), (facts, "feed"), (None, None))]
     assert chosen == ["hold", "feed", "withdraw"]
     heard = [choose_voice(*each) for each in ((facts, None), (facts, "decoded"), (None, None))]
@@ -183,7 +183,7 @@ def test_how_it_is_to_be_run_is_told_and_older_folders_do_without(tmp_path: Path
     shutil.copy(GOLDEN / "kame_json_1.json", out / "kame.json")
     older = load_checkpoint(out)
     assert known(older.facts).trained_delays is None
-    assert older.sampling(SamplingConfig()) == SamplingConfig()
+    assert older.choose_sampling(SamplingConfig()) == SamplingConfig()
     assert choose_voice(older.facts, None) == "decoded"
     assert older.front_end.layout == TINY_LAYOUT
 
@@ -342,4 +342,4 @@ def test_a_codec_put_in_anothers_place_is_found_out(voice: Path, tmp_path: Path)
     tiny_mimi(tmp_path / "other", seed=9)
     shutil.copy(tmp_path / "other" / "mimi.safetensors", out)
     with pytest.raises(StoreError, match="The codec in"):
-        load_checkpoint(out).codec()
+        load_checkpoint(out).load_codec()

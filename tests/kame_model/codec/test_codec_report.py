@@ -14,7 +14,7 @@ from data_schemas.errors import DatasetError
 from data_schemas.reader import DatasetReader
 from data_schemas.records import AudioDialogue
 from data_schemas.units import FRAME_N_SAMPLES, count_covering_frames
-from kame_model.codec.report import WordCounts, measure_codec
+from kame_model.codec.report import HeardCounts, measure_codec
 from kame_model.codec.speech import read_held_out
 from tests.support.codecs import with_validation
 
@@ -40,12 +40,12 @@ class Remembering(DoubleCodec):
         return self.known[id(codes)]
 
 
-def loud_words(samples: Samples, said: str) -> WordCounts:
+def loud_words(samples: Samples, said: str) -> HeardCounts:
     """Hears every word of a sound that is loud enough, and none of another; a word of three letters is a number."""
     words = said.split()
     n_words, n_numbers = len(words), sum(len(each) == 3 for each in words)
     missed = (0, 0) if np.abs(samples).max() > 0.02 else (n_words, n_numbers)
-    return WordCounts(n_words, missed[0], n_numbers, missed[1])
+    return HeardCounts(n_words, missed[0], n_numbers, missed[1])
 
 
 @pytest.fixture(scope="module")

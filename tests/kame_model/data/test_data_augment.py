@@ -16,8 +16,8 @@ from kame_model.data.augment import (
     substitute_answer,
     swap_answer,
 )
-from kame_model.data.copying import Pieces
-from kame_model.data.splicing import QUIET_FRAMES, Sides, find_handover
+from kame_model.data.copying import WordPieces
+from kame_model.data.splicing import QUIET_FRAMES, DialogueSides, find_handover
 from tests.support.known import known
 from tests.support.pictures import clip, dialogue, picture, sound, words
 
@@ -29,7 +29,7 @@ TWO = dialogue(
     "..RRR............................",
     "...........mmm..ghij.............", (6, "ghij"),
 )  # fmt: skip
-PIECES = Pieces(
+PIECES = WordPieces(
     [ord(each) for each in "abcdefgh"], [ord(each) for each in "ijklmnop"], 200, CodeLayout.make_mimi(2, 200)
 )
 
@@ -38,7 +38,7 @@ def drawn(*lines: str) -> str:
     return "\n".join(lines)
 
 
-def sounds_as_said(sides: Sides) -> bool:
+def sounds_as_said(sides: DialogueSides) -> bool:
     """Whether each speaker's sound is that of the words."""
     return all(sound(each) == words(each.text) for each in sides)
 
@@ -87,7 +87,7 @@ def test_a_dialogue_in_which_the_answer_begins_early_is_not_cut(n_before: int) -
     ],
     ids=["no oracle", "no answer", "another answer"],
 )
-def test_an_answer_that_is_not_the_oracles_alone_gets_no_other_words(sides: Sides) -> None:
+def test_an_answer_that_is_not_the_oracles_alone_gets_no_other_words(sides: DialogueSides) -> None:
     assert find_answer_span(sides) is None
     assert substitute_answer(sides, PIECES, random.Random(0)) is None
 
@@ -220,7 +220,7 @@ def test_a_tail_ends_before_the_users_next_turn() -> None:
     ],
     ids=["no tail", "no oracle", "interrupted tail", "half an answer"],
 )
-def test_without_a_whole_tail_none_is_exchanged(sides: Sides) -> None:
+def test_without_a_whole_tail_none_is_exchanged(sides: DialogueSides) -> None:
     assert cut_tail(sides) is None
     assert exchange_tail(sides, clip("m.......")) is None
 
@@ -234,5 +234,5 @@ def test_without_a_whole_tail_none_is_exchanged(sides: Sides) -> None:
     ],
     ids=["no oracle", "no lead", "the user talks"],
 )
-def test_without_a_lead_of_its_own_a_dialogue_gets_none(sides: Sides) -> None:
+def test_without_a_lead_of_its_own_a_dialogue_gets_none(sides: DialogueSides) -> None:
     assert exchange_lead(sides, clip("m.......")) is None

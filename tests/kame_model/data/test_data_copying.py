@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from data_schemas.code_layout import CodeLayout
 from data_schemas.config.copying import CopyConfig
-from kame_model.data.copying import Pieces, Script, draw_script, draw_trial, get_pieces, make_example
+from kame_model.data.copying import CopyScript, WordPieces, draw_script, draw_trial, get_pieces, make_example
 from kame_model.data.lessons import CopySource, make_validation_examples
 from kame_model.data.loader import Share
 from kame_model.frames.batch import Example
@@ -19,7 +19,7 @@ from kame_model.frames.cue import compute_cues
 from kame_model.frames.ids import END_OF_PADDING_ID, PADDING_ID, ZERO_ID
 from tests.support.vocabularies import make_vocabulary
 
-PIECES = Pieces(first=range(10, 5000), more=range(5000, 9000), text_card=9000, layout=CodeLayout.make_mimi(3, 16))
+PIECES = WordPieces(first=range(10, 5000), more=range(5000, 9000), text_card=9000, layout=CodeLayout.make_mimi(3, 16))
 """So many that none is drawn twice by chance where it matters."""
 PLAIN = dict.fromkeys(("again", "slow", "lead", "part", "correct", "silent", "slip", "own"), 0.0)
 """Shares of a course in which nothing happens but that oracles come and are said."""
@@ -31,7 +31,7 @@ def config(**changes: Any) -> CopyConfig:
     return CopyConfig.model_validate({"batch_size": 4, "max_frames": 200, **shares, **changes})
 
 
-def scripts(hardness: float = 1.0, n: int = 30, **changes: Any) -> list[Script]:
+def scripts(hardness: float = 1.0, n: int = 30, **changes: Any) -> list[CopyScript]:
     draw = random.Random(0)
     return [draw_script(PIECES, config(**changes), hardness, draw) for _ in range(n)]
 
@@ -45,7 +45,7 @@ def text_of(example: Example) -> NDArray[np.int32]:
     return example.columns[0, :-1]
 
 
-def told_by(script: Script) -> dict[int, list[int]]:
+def told_by(script: CopyScript) -> dict[int, list[int]]:
     """The oracles that are to be said, by the positions of their starts."""
     oracles, start = dict[int, list[int]](), -1
     for at, token in enumerate(script.oracle.tolist()):
@@ -169,7 +169,7 @@ def test_slips_are_never_learnt_and_the_right_token_follows_whatever_was_said() 
 
 def test_silence_follows_an_answer_that_is_begun_again() -> None:
     """The model says all of it twice: the second time nothing of it was to be said."""
-    script = Script(np.asarray([3, 9000, 10, 6100, 11] + [3] * 15, np.int32), first_frame={1: 4})
+    script = CopyScript(np.asarray([3, 9000, 10, 6100, 11] + [3] * 15, np.int32), first_frame={1: 4})
     spoken = make_example(script, PIECES, random.Random(0), [3] * 3 + [0, 10, 6100, 11] * 2 + [3] * 9, 1.0)
     assert spoken.text_labels.tolist() == [3, 3, 3, 0, 10, 6100, 11] + [3] * 13
     assert text_of(spoken).tolist()[5:12] == [10, 6100, 11, 0, 10, 6100, 11]

@@ -13,11 +13,11 @@ from data_schemas.code_layout import CodeLayout
 from data_schemas.config.training import DataConfig
 from data_schemas.errors import ConfigError, StoreError
 from kame_model.data.batch_plan import BatchPlan, PlannedExample, make_units
-from kame_model.data.copying import Pieces
+from kame_model.data.copying import WordPieces
 from kame_model.data.example import ExampleMaker
-from kame_model.data.loader import ALONE, ONLY_DIALOGUES, Counts, Loader, MicroBatch, RowSource, Share
+from kame_model.data.loader import ALONE, ONLY_DIALOGUES, AugmentationCounts, Loader, MicroBatch, RowSource, Share
 from kame_model.data.mixture import open_datasets
-from kame_model.data.splicing import Clip, splice_clip
+from kame_model.data.splicing import TokenClip, splice_clip
 from kame_model.encode.rows import TokenRow
 from kame_model.encode.token_dataset import TokenDataset
 from kame_model.frames.batch import Batch, round_length
@@ -27,7 +27,7 @@ from tests.support.made_rows import made_with, make_row
 from tests.support.token_rows import write_token_rows
 from tests.support.train_runs import tiny_dataset
 
-PIECES = Pieces(range(10, 120), range(120, 200), 200, CodeLayout.make_mimi(4, 32))
+PIECES = WordPieces(range(10, 120), range(120, 200), 200, CodeLayout.make_mimi(4, 32))
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +46,7 @@ def config_of(*folders: Path, **changes: Any) -> DataConfig:
 
 
 def loader_of(
-    config: DataConfig, accumulation: int = 2, share: Share = ALONE, seed: int = 0, pieces: Pieces | None = None
+    config: DataConfig, accumulation: int = 2, share: Share = ALONE, seed: int = 0, pieces: WordPieces | None = None
 ) -> Loader:
     rows = RowSource(open_datasets(config.datasets), config, seed, accumulation, share, pieces)
     return Loader({"dialogues": rows}, ONLY_DIALOGUES)
@@ -190,7 +190,7 @@ def test_what_was_made_of_dialogues_is_counted(rows: Path, changes: dict[str, An
     counts = [batch.counts for _ in range(10) for batch in loader.load_next_step()]
     n_examples, *changed = (sum(each) for each in zip(*counts, strict=True))
     assert n_examples > 20
-    assert {name for name, n in zip(Counts._fields[1:], changed, strict=True) if n} == made
+    assert {name for name, n in zip(AugmentationCounts._fields[1:], changed, strict=True) if n} == made
     assert all(n <= n_examples for n in changed)
 
 
@@ -199,7 +199,10 @@ def make_framed_row(number: int) -> TokenRow:
     row = make_row(number, "train", made_with())
     said = np.full(12, PADDING_ID, np.int32)
     said[2] = 100 + number  # no word of a made row
-    clip, quiet = Clip(said, np.zeros((4, 12), np.int16)), Clip(np.full(12, PADDING_ID, np.int32), row.b.codes[:, :12])
+    clip, quiet = (
+        TokenClip(said, np.zeros((4, 12), np.int16)),
+        TokenClip(np.full(12, PADDING_ID, np.int32), row.b.codes[:, :12]),
+    )
     a, b = row.a, row.b
     for at in (row.n_frames, int(np.flatnonzero(a.text > PADDING_ID)[0]) - 2):
         a, b = splice_clip(a, at, at, clip), splice_clip(b, at, at, quiet)

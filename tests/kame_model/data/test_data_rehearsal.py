@@ -9,7 +9,7 @@ from data_schemas.code_layout import CodeLayout
 from data_schemas.config.copying import CopyConfig
 from data_schemas.config.training import KINDS, DataConfig, SharesConfig
 from kame_model.data.batch_plan import PlannedExample
-from kame_model.data.copying import Pieces
+from kame_model.data.copying import WordPieces
 from kame_model.data.example import ExampleMaker
 from kame_model.data.lessons import CopySource
 from kame_model.data.loader import Loader, RowSource, get_kind_at
@@ -29,7 +29,7 @@ def rehearsal_of(folder: Path, copy_share: float) -> Loader:
     config = DataConfig.model_validate(settings)
     shares = SharesConfig(dialogues=1 - copy_share, copying=copy_share)
     dialogues = RowSource(open_datasets(config.datasets), config, 0, 2, shares=shares)
-    pieces = Pieces(first=range(10, 100), more=range(100, 200), text_card=200, layout=CodeLayout.make_mimi(4, 32))
+    pieces = WordPieces(first=range(10, 100), more=range(100, 200), text_card=200, layout=CodeLayout.make_mimi(4, 32))
     course = CopyConfig(batch_size=8, max_gap_frames=1, max_frames=200)
     return Loader({"dialogues": dialogues, "copying": CopySource(pieces, course, None, 0, 2)}, shares)
 

@@ -7,7 +7,7 @@ import pytest
 
 from data_schemas.records import OracleEvent, Turn
 from kame_model.encode.dialogue import find_answer_words, find_question_and_answer, make_oracle_tokens, make_token_row
-from kame_model.encode.manifest import Counts
+from kame_model.encode.manifest import RowCounts
 from kame_model.encode.rows import TokenRow
 from kame_model.frames.inner_monologue import read_words
 from kame_model.text.tokenizer import Tokenizer
@@ -23,7 +23,7 @@ def tokenizer(tmp_path_factory: pytest.TempPathFactory) -> Tokenizer:
 
 def row_of(
     tokenizer: Tokenizer, turns: Sequence[Turn], events: Sequence[OracleEvent] | None = ()
-) -> tuple[TokenRow, Counts]:
+) -> tuple[TokenRow, RowCounts]:
     codes = np.zeros((8, 50), np.int16)
     oracle = None if events is None else oracle_row(*events)
     return make_token_row(audio_dialogue(*turns, duration_s=4.0), oracle, (codes, codes + np.int16(1)), tokenizer)

@@ -162,7 +162,7 @@ async def test_words_stay_with_their_caller(checkpoint: Checkpoint, monkeypatch:
         assert told_after <= {after}
         assert client.told("ended")
     owners = {client.session.id: (before, after) for before, after, client in hustle.clients}
-    for (session_id, n_resets), words in fed.words(checkpoint.tokenizer()).items():
+    for (session_id, n_resets), words in fed.words(checkpoint.load_tokenizer()).items():
         assert words <= {owners[session_id][n_resets]}
     for payload in chat.asked:
         asked = {word for message in payload["messages"] for word in words_in(message["content"])}

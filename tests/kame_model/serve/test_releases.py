@@ -130,8 +130,8 @@ def test_codec_and_vocabulary_may_be_anothers_on_the_hub(
     config = json.loads((folder / "config.json").read_text()) | elsewhere
     (folder / "config.json").write_text(json.dumps(config))
     checkpoint = load_checkpoint(folder)
-    assert checkpoint.codec().n_codebooks == N_CODEBOOKS
-    assert checkpoint.tokenizer().text_card == checkpoint.front_end.text_card
+    assert checkpoint.load_codec().n_codebooks == N_CODEBOOKS
+    assert checkpoint.load_tokenizer().text_card == checkpoint.front_end.text_card
     assert asked == [("kyutai/moshiko", MIMI, None), ("kyutai/moshiko", TEXT, None)]
 
 
@@ -143,7 +143,7 @@ def test_a_mimi_of_another_shape_comes_with_its_keyword_arguments(
     (folder / "shape.json").write_text(json.dumps(small_mimi))
     config = json.loads((folder / "config.json").read_text()) | {"mimi_config_name": "shape.json"}
     (folder / "config.json").write_text(json.dumps(config))
-    codec = load_checkpoint(folder).codec()
+    codec = load_checkpoint(folder).load_codec()
     assert isinstance(codec, Mimi)
     assert (codec.n_codebooks, codec.card) == (N_CODEBOOKS, TINY_LAYOUT.card)
 
@@ -154,4 +154,4 @@ def test_a_release_without_codec_or_vocabulary_names_the_file(name: str, release
     (folder / name).unlink()
     checkpoint = load_checkpoint(folder)
     with pytest.raises(ConfigError, match=f"{name} is missing"):
-        checkpoint.codec() if name == MIMI else checkpoint.tokenizer()
+        checkpoint.load_codec() if name == MIMI else checkpoint.load_tokenizer()

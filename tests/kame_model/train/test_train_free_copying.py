@@ -10,16 +10,16 @@ import torch
 from torch import Tensor
 
 from data_schemas.config.copying import CopyConfig
-from kame_model.data.copying import Pieces, Trial, draw_trial
+from kame_model.data.copying import CopyTrial, WordPieces, draw_trial
 from kame_model.frames.ids import PADDING_ID
 from kame_model.train.free_copying import generate_text, measure_copying
 from tests.support.front_ends import LAYOUT, N_CODEBOOKS, TEXT_CARD, tiny_front_end
 
-PIECES = Pieces(range(4, 30), range(30, TEXT_CARD), TEXT_CARD, LAYOUT)
+PIECES = WordPieces(range(4, 30), range(30, TEXT_CARD), TEXT_CARD, LAYOUT)
 COURSE = CopyConfig(max_delay_frames=6, max_silence_frames=20, max_gap_frames=1)
 
 
-def trials(n: int) -> list[Trial]:
+def trials(n: int) -> list[CopyTrial]:
     draw = random.Random(0)
     return [draw_trial(PIECES, COURSE, draw) for _ in range(n)]
 

@@ -11,10 +11,10 @@ from data_schemas.config.training import Precision, TrainConfig
 from kame_model.model.front_end import FrontEnd
 from kame_model.train.model import ForwardPass, build_shape
 from kame_model.train.parallel import Processes
-from kame_model.train.run_facts import SpeaksWith
+from kame_model.train.run_facts import VocabularyAndCodec
 from tests.support.train_runs import tiny_run
 
-SPEAKS_WITH = SpeaksWith(
+SPEAKS_WITH = VocabularyAndCodec(
     tokenizer_digest="made", text_card=200, codec_digest="made", layout=CodeLayout.make_mimi(4, 32)
 )
 ADAPTERS: dict[str, Any] = {"init_from": "base", "lora": {"rank": 2}}

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from kame_model.data.batch_plan import Unit
+from kame_model.data.batch_plan import RowChunk
 from kame_model.data.example import ExampleMaker, ValidationExample
 from kame_model.train.run import train
 from tests.support.made_rows import made_with, make_speech_row
@@ -32,10 +32,10 @@ def test_speech_alone_is_trained_on_and_judged(speech: Path, tmp_path: Path) -> 
 def test_beside_dialogues_speech_is_trained_on_and_not_judged(
     speech: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    judged: list[Unit] = []
+    judged: list[RowChunk] = []
     judge = ExampleMaker.make_validation_example
 
-    def remember(maker: ExampleMaker, unit: Unit) -> ValidationExample:
+    def remember(maker: ExampleMaker, unit: RowChunk) -> ValidationExample:
         judged.append(unit)
         return judge(maker, unit)
 

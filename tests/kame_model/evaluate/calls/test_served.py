@@ -14,7 +14,7 @@ from kame_model.evaluate.calls.call import Call, CalledServer
 from kame_model.evaluate.calls.report import format_costs_table, list_faults
 from kame_model.evaluate.calls.run import (
     CALLS,
-    Condition,
+    CallCondition,
     Counting,
     FinishedRun,
     Item,
@@ -41,7 +41,7 @@ class Caller:
     def __init__(self) -> None:
         self.made: list[str] = []
 
-    def call(self, server: CalledServer, condition: Condition, name: str) -> tuple[dict[str, Any], Call]:
+    def call(self, server: CalledServer, condition: CallCondition, name: str) -> tuple[dict[str, Any], Call]:
         self.made.append(name)
         call = server.call([saying("alpha", 4)], mode=condition.mode, seed=0, tail_s=3, delay_s=0.2)
         return {"row": condition._asdict(), "unit": name, "measures": {}, "text": call.text}, call
@@ -62,7 +62,7 @@ class Caller:
         )
 
 
-def make_items(condition: Condition, name: str, called: dict[str, Any]) -> list[Item]:
+def make_items(condition: CallCondition, name: str, called: dict[str, Any]) -> list[Item]:
     """One whose text is judged, and whose silence is none."""
     judged: dict[str, JudgeRequest | Judgement] = {
         "right": make_verdict_request("How many?", "nine", f"{called['text']} ({name})"),

@@ -21,7 +21,7 @@ from data_schemas.flags import set_flag
 from data_schemas.records import Audio, AudioDialogue
 from data_schemas.store import Store
 from flows.cli.app import app
-from kame_model.checkpoint.registry import read_looks
+from kame_model.checkpoint.registry import read_test_evaluations
 from kame_model.evaluate.calls.call import Call, CalledServer
 from kame_model.evaluate.calls.delays import find_audible_spans
 from kame_model.evaluate.duplex.evaluate import evaluate_duplex
@@ -250,7 +250,7 @@ def test_each_look_at_a_datasets_test_items_is_counted(checkpoint: str, tmp_path
     assert not (tmp_path / "second").exists()
     with pytest.raises(ConfigError, match="differ in: seed"):
         look(out, again=True, seed=1)
-    assert [each.kind for each in read_looks(str(register))] == ["duplex"], "who is refused has seen nothing"
+    assert [each.kind for each in read_test_evaluations(str(register))] == ["duplex"], "who is refused has seen nothing"
     assert look(tmp_path / "second", again=True, seed=1) == 2
     assert read_figures(str(out))["run"]["splits"] == ["test"], "in which items are numbered"
     with pytest.raises(ValidationError, match="test cannot be combined"):

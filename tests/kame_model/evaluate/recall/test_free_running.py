@@ -9,7 +9,7 @@ import torch
 
 from data_schemas.code_layout import CodeLayout
 from data_schemas.config.model import SamplingConfig
-from kame_model.evaluate.recall.free_running import FreeRun, Script, make_script, plan_batches, run_freely
+from kame_model.evaluate.recall.free_running import FreeRun, FreeRunScript, make_script, plan_batches, run_freely
 from kame_model.evaluate.recall.turns import AskedDialogue, find_turns
 from kame_model.frames.batch import Example, collate
 from kame_model.frames.ids import END_OF_PADDING_ID, PADDING_ID
@@ -24,12 +24,14 @@ LIKELIEST = SamplingConfig(use_sampling=False)
 EVENTS: list[OracleTokenEvent] = [(3, [5, 6, 7, 8]), (5, [9, 10])]
 
 
-def script(n_frames: int, seed: int, events: list[OracleTokenEvent] | None = None, **fields: object) -> Script:
+def script(n_frames: int, seed: int, events: list[OracleTokenEvent] | None = None, **fields: object) -> FreeRunScript:
     other = np.random.default_rng(seed).integers(0, CARD, (N_CODEBOOKS, n_frames)).astype(np.int16)
-    return Script(other, EVENTS if events is None else events, answer_from_frame=6, **fields)  # type: ignore[arg-type]
+    return FreeRunScript(other, EVENTS if events is None else events, answer_from_frame=6, **fields)  # type: ignore[arg-type]
 
 
-def foreseen(front_end: FrontEnd, given: Script, run: FreeRun, oracle: np.ndarray) -> tuple[torch.Tensor, torch.Tensor]:
+def foreseen(
+    front_end: FrontEnd, given: FreeRunScript, run: FreeRun, oracle: np.ndarray
+) -> tuple[torch.Tensor, torch.Tensor]:
     """The likeliest next text, and the codes' logits, when the training forward reads what was said and heard."""
     columns = make_columns(run.text, run.own, given.other, TEXT_CARD, front_end.layout)
     example = Example.from_columns(columns, oracle, np.zeros(len(oracle), np.bool_), TEXT_CARD, CARD)

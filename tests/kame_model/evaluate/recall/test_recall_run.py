@@ -16,7 +16,7 @@ from flows.cli.app import app
 from kame_model.checkpoint.export import export_checkpoint
 from kame_model.checkpoint.kame_json import TrainingFacts
 from kame_model.checkpoint.load import Checkpoint, load_checkpoint
-from kame_model.checkpoint.registry import read_looks
+from kame_model.checkpoint.registry import read_test_evaluations
 from kame_model.evaluate.recall.evaluate import evaluate_recall
 from kame_model.evaluate.recall.items import choose_strangers, select_rows
 from kame_model.evaluate.recall.turns import find_turns
@@ -114,7 +114,7 @@ def test_each_look_at_test_items_is_counted_and_a_second_one_needs_again(
         return found
 
     assert look("validation", splits=["validation"]) is None
-    assert read_looks(str(register)) == []
+    assert read_test_evaluations(str(register)) == []
     assert look("one") == 1
     assert look("one") == look("the same elsewhere") == 1
     with pytest.raises(ConfigError, match=r"evaluated on test items before: recall, .*\.$"):
@@ -122,12 +122,14 @@ def test_each_look_at_test_items_is_counted_and_a_second_one_needs_again(
     assert not (tmp_path / "two").exists()
     with pytest.raises(ConfigError, match="another evaluation"):
         look("one", again=True, seed=3)
-    assert len(read_looks(str(register))) == 1, "who is refused has seen nothing"
+    assert len(read_test_evaluations(str(register))) == 1, "who is refused has seen nothing"
     assert look("two", again=True, seed=1) == 2
     assert "evaluated on them 2 times" in (tmp_path / "two" / "report.md").read_text()
     with pytest.raises(ConfigError, match="and 1 times more"):
         look("three", seed=2)
-    assert [(each.kind, each.data) for each in read_looks(str(register))] == [("recall", dataset.fingerprint)] * 2
+    assert [(each.kind, each.data) for each in read_test_evaluations(str(register))] == [
+        ("recall", dataset.fingerprint)
+    ] * 2
 
 
 def test_test_items_are_mixed_with_no_others() -> None:

@@ -27,12 +27,12 @@ LIKELIEST = SamplingConfig(use_sampling=False)
 
 @pytest.fixture(scope="module")
 def codec(checkpoint: Checkpoint) -> Codec:
-    return checkpoint.codec()
+    return checkpoint.load_codec()
 
 
 @pytest.fixture(scope="module")
 def engine(checkpoint: Checkpoint, codec: Codec) -> Iterator[Engine]:
-    with Engine(checkpoint.front_end, codec, checkpoint.tokenizer(), N_SLOTS, LIKELIEST) as engine:
+    with Engine(checkpoint.front_end, codec, checkpoint.load_tokenizer(), N_SLOTS, LIKELIEST) as engine:
         yield engine
 
 
@@ -121,8 +121,8 @@ def test_a_slot_keeps_nothing_of_a_caller_who_was_as_loud_as_can_be(engine: Engi
 def test_a_frame_heard_is_read_by_the_next_step_with_the_oracle_of_its_position(tmp_path: Path) -> None:
     """What the first step is given lies before the model's time; by hand, with the codes of the whole sound."""
     checkpoint = tiny_checkpoint(tmp_path)
-    codec = checkpoint.codec()
-    with Engine(checkpoint.front_end, codec, checkpoint.tokenizer(), N_SLOTS, LIKELIEST) as engine:
+    codec = checkpoint.load_codec()
+    with Engine(checkpoint.front_end, codec, checkpoint.load_tokenizer(), N_SLOTS, LIKELIEST) as engine:
         said = alone(engine, 7).said
     voice = Voice(7)
     heard = [voice.next_at(at) for at in range(N_FRAMES)]
@@ -143,7 +143,7 @@ def test_a_frame_heard_is_read_by_the_next_step_with_the_oracle_of_its_position(
 def test_slots_that_rest_from_the_start_spoil_no_draw(checkpoint: Checkpoint, tmp_path: Path) -> None:
     other = tiny_checkpoint(tmp_path)
     drawn = SamplingConfig(use_sampling=True)
-    with Engine(other.front_end, other.codec(), other.tokenizer(), N_SLOTS, drawn) as engine:
+    with Engine(other.front_end, other.load_codec(), other.load_tokenizer(), N_SLOTS, drawn) as engine:
         voice = alone(engine, 1, slot=1)
     assert all(np.isfinite(said.samples).all() for said in voice.said)
 
@@ -160,14 +160,16 @@ def test_measuring_leaves_nothing_behind(engine: Engine) -> None:
 def test_text_is_that_of_the_inner_monologue(engine: Engine, checkpoint: Checkpoint) -> None:
     said = alone(engine, 4).said
     tokens = [each.text_token for each in said]
-    known = [token for token in tokens if token != checkpoint.tokenizer().unknown_id]
-    assert "".join(each.text for each in said).strip() == checkpoint.tokenizer().decode(known).strip()
+    known = [token for token in tokens if token != checkpoint.load_tokenizer().unknown_id]
+    assert "".join(each.text for each in said).strip() == checkpoint.load_tokenizer().decode(known).strip()
 
 
 def test_one_who_is_not_heard_writes_the_same_and_is_silent(engine: Engine, tmp_path: Path) -> None:
     expected = [each.text for each in alone(engine, 5).said]
     same = tiny_checkpoint(tmp_path)
-    with Engine(same.front_end, same.codec(), same.tokenizer(), N_SLOTS, LIKELIEST, is_heard=False) as unheard:
+    with Engine(
+        same.front_end, same.load_codec(), same.load_tokenizer(), N_SLOTS, LIKELIEST, is_heard=False
+    ) as unheard:
         said = alone(unheard, 5).said
     assert [each.text for each in said] == expected
     assert not any(each.samples.any() for each in said)
@@ -177,4 +179,4 @@ def test_a_codec_of_other_codes_is_refused(checkpoint: Checkpoint, tmp_path: Pat
     tiny_mimi(tmp_path / "codec")
     two = open_mimi(tmp_path / "codec", n_codebooks=2)
     with pytest.raises(ConfigError, match=f"speaks 3 codebooks of {TINY_LAYOUT.card} entries"):
-        Engine(checkpoint.front_end, two, checkpoint.tokenizer(), N_SLOTS, LIKELIEST)
+        Engine(checkpoint.front_end, two, checkpoint.load_tokenizer(), N_SLOTS, LIKELIEST)

@@ -8,10 +8,10 @@ from typing import Any
 
 from data_schemas import ids
 from data_schemas.errors import ConfigError
-from kame_model.checkpoint.registry import Look, record_look
+from kame_model.checkpoint.registry import EvaluationOnTestItems, add_test_evaluation
 
 
-def record_look_at_test(
+def record_test_evaluation(
     run: Mapping[str, Any],
     asked: Mapping[str, Any],
     data: str,
@@ -43,17 +43,17 @@ def record_look_at_test(
             "Choose the registry's folder with --register FOLDER.",
         )
     folder = register or str(Path(str(checkpoint)).expanduser().resolve().parent)
-    look = Look(
+    evaluation = EvaluationOnTestItems(
         checkpoint=run["system"]["checkpoint"],
         evaluation=ids.digest("look", json.dumps([run, asked], sort_keys=True)),
         kind=run["kind"],
         data=data,
         at=datetime.now(UTC).isoformat(timespec="seconds"),
     )
-    return record_look(folder, look, again=again)
+    return add_test_evaluation(folder, evaluation, again=again)
 
 
-def format_looks(n: int) -> str:
+def format_test_evaluations(n: int) -> str:
     """Returns a sentence for reports on the number of evaluations on test items."""
     times = f"{n} time{'s' if n > 1 else ''}"
     return f"**Test items: these weights were evaluated on them {times}**, according to the checkpoint registry."
