@@ -1,4 +1,4 @@
-"""Measures a codec on a dataset's speech: codebook usage, spectral distance, and word error rate after decoding.
+"""Measures a codec on a dataset's speech: codebook usage, spectral distance, and word error rate (WER) after decoding.
 
 It is measured on whole dialogues with both channels, as a front-end reads them: half of that is silence.
 """

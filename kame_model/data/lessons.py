@@ -58,7 +58,7 @@ class CopySource:
         return self._finished
 
     def load_batches(self, step: int) -> list[MicroBatch]:
-        """See `Source`; the steps may be loaded in any order, and the micro-batches are of the current lesson."""
+        """Returns this process's micro-batches of the current lesson; the steps may be loaded in any order."""
         first = step * self._accumulation
         mine = range(first + self._share.rank, first + self._accumulation, self._share.world)
         drawn = random.Random(ids.derive_seed("guesses", self._seed, step)).random()  # the same in all processes
@@ -82,11 +82,11 @@ class CopySource:
         return shown
 
     def state_dict(self) -> dict[str, Any]:
-        """See `Source`."""
+        """Returns the lesson, the accuracy in it, and whether the last one is finished."""
         return {"lesson": self._lesson, "accuracy": self._accuracy, "finished": self._finished}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """See `Source`."""
+        """Restores the lesson and its accuracy from `state_dict`."""
         self._lesson, self._accuracy, self._finished = state["lesson"], state["accuracy"], state["finished"]
 
     @property

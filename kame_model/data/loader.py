@@ -235,11 +235,11 @@ class RowSource:
         return {"round": float(self._round), "rows_left_out": float(self._plan.n_left_out)}
 
     def state_dict(self) -> dict[str, Any]:
-        """See `Source`."""
+        """Returns the round and place in the rows, and a digest of the data and their settings."""
         return {"identity": self._identity, "round": self._round, "index": self._index}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """See `Source`.
+        """Restores the round and place in the rows from `state_dict`.
 
         Raises:
             ConfigError: the state is of other data or other data settings.

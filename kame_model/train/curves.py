@@ -48,7 +48,7 @@ class TensorBoard:
             self._writer = SummaryWriter(str(folder / TENSORBOARD), purge_step=step + 1)
 
     def write(self, step: int, numbers: Mapping[str, float]) -> None:
-        """See `Curves`.
+        """Writes the numbers of a step, by `kind/name`.
 
         Raises:
             OSError: the disk is full.
@@ -100,7 +100,7 @@ class WeightsAndBiases:
         self._run.define_metric("*", step_metric="step")  # its own counter rejects a repeated step
 
     def write(self, step: int, numbers: Mapping[str, float]) -> None:
-        """See `Curves`; it sends in the background."""
+        """Sends the numbers of a step, by `kind/name`, in the background."""
         self._run.log({"step": step, **numbers})
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""AdamW over the trained weights, the learning rate schedule, and the moving average of the weights."""
+"""The optimiser (optimizer): AdamW, the learning rate schedule, and the moving average of the weights."""
 
 import math
 from collections.abc import Iterator

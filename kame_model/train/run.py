@@ -218,7 +218,8 @@ def _resolve_shares(config: TrainConfig, datasets: list[TokenDataset]) -> Shares
     if config.shares.main in missing:
         raise ConfigError(
             f"The stage {config.stage!r} is of {config.shares.main}, and the datasets hold none.",
-            "Name a folder that has some, or another --stage; `kame encode` makes dialogues and `kame speech` speech.",
+            "Name a folder that has some, or another --stage; `kame encode` creates dialogue rows, and "
+            "`kame speech` creates speech rows.",
         )
     return config.shares.model_copy(update=dict.fromkeys(missing, 0.0))
 
@@ -338,7 +339,7 @@ def _read_vocabulary(config: TrainConfig, dataset: TokenDataset) -> Tokenizer:
     """
     if config.tokenizer is None:
         raise ConfigError(
-            f"Copying, and answers of other words, need the vocabulary, and {dataset.folder} has none beside its rows.",
+            f"Copying and answer substitution need a tokenizer, and {dataset.folder} does not contain one.",
             "Name its file: --tokenizer FILE.",
         )
     tokenizer = Tokenizer.from_file(config.tokenizer)

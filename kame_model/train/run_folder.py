@@ -199,7 +199,9 @@ def load_initial_weights(model: FrontEnd, place: str, speaks_with: VocabularyAnd
         return
     facts = read_facts(place)
     if facts.config.lora is not None:
-        raise ConfigError(f"The run {place} only has adapters.", "Export it, and start from the export.")
+        raise ConfigError(
+            f"The run {place} contains only LoRA adapters.", "Export it, and pass the export to --init-from."
+        )
     if speaks_with is not None and facts.speaks_with != speaks_with:
         raise ConfigError(
             f"The weights of {place} use another vocabulary or codec ({facts.speaks_with}) than the datasets "

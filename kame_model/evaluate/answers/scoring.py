@@ -68,7 +68,7 @@ class ResponseScore:
 
 
 def normalise(text: str) -> list[str]:
-    """Returns the words of a text, normalised for comparison.
+    """Returns the words of a text, normalised (normalized) for comparison.
 
     They are in spoken form and lower case, without articles and possessive "'s"; each number is one word of digits.
     """

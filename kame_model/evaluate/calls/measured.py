@@ -278,7 +278,7 @@ class MeasuredSpeaker:
         self._speaker, self._times, self._background = speaker, times, background
 
     async def say(self, written: str) -> SpokenSentence:
-        """As `Speaker.say`."""
+        """Synthesises speech at its measured speed, by the simulated clock."""
         key = ids.digest("synthesis", self.voice_name, written, n_hex=32)
         spoken, took_s = self._times.time_synthesis(key, lambda: self._say(written))
         await asyncio.sleep(took_s)

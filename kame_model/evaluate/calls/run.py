@@ -55,7 +55,7 @@ class CallCondition(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Name for items and files, for example `tandem-0.5s`."""
+        """The condition in the names of items and files, for example `tandem-0.5s`."""
         return self.mode if self.delay_s is None else f"{self.mode}-{self.delay_s:g}s"
 
     @property

@@ -348,7 +348,7 @@ def _find_file(name: str, path: Path, form: _Form) -> Path:
         found = next((path / each for each in form.files if (path / each).is_file()), None)
         if found is None:
             known = " or ".join(form.files)
-            problem = f"does not hold {known}" if known else "is a folder, in which no file name is known"
+            problem = f"does not hold {known}" if known else "is a folder; a file is required"
             raise SourceError(f"{path} {problem} for {name}.", "Name the file itself with --path.")
         return found
     if not path.is_file():

@@ -51,7 +51,7 @@ class RecallCondition(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Name for files and items, for example `right-0.32-s-room`."""
+        """The condition in the names of files and items, for example `right-0.32-s-room`."""
         return self.title.replace(", ", "-").replace(" ", "-")
 
     @property

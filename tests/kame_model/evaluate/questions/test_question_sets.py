@@ -184,7 +184,7 @@ def test_what_cannot_be_read_is_told(tmp_path: Path) -> None:
         ("null.json", "no list of rows"),
         ("other.jsonl", "no question"),
         ("none", "no file"),
-        ("", "is a folder, in which no file name is known for mine"),
+        ("", "is a folder; a file is required for mine"),
     ):
         with pytest.raises(SourceError, match=told):
             load_questions("mine", str(tmp_path / path), {})
