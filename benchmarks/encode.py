@@ -26,7 +26,7 @@ from data_schemas.manifest import DATA, ShardEntry
 from data_schemas.reader import read_manifest
 from data_schemas.store import Store
 from data_schemas.units import SAMPLE_RATE_HZ, samples_to_seconds
-from kame_model.encode.sound import Encoded, Encoders, read_windows
+from kame_model.encode.audio import Encoded, Encoders, read_windows
 from tests.support.codecs import random_model, write_mimi
 from tests.support.small_datasets import noisy_dialogue, write_dataset
 

@@ -46,7 +46,7 @@ from kame_model.model.lora import add_lora
 from kame_model.train.parallel import find_device
 from kame_model.train.run import train
 from kame_model.train.throughput import count_weights, find_known_gpu, find_peak_flops
-from kame_model.train.trainer import Silent
+from kame_model.train.trainer import SilentProgress
 from tests.support.made_rows import made_with, write_made
 
 
@@ -54,7 +54,7 @@ class MeasuredError(Exception):
     """Raised after the last step, to end the run without a checkpoint, which has 94 GB for all weights of moshi-7b."""
 
 
-class Stopwatch(Silent):
+class Stopwatch(SilentProgress):
     """Progress callback that records the seconds of each step, and the figures.
 
     Args:

@@ -29,6 +29,7 @@ from data_schemas.store import Store
 from flows.runs.plan import name_device
 from flows.settings import build_train_config
 from kame_model.checkpoint.load import Checkpoint, load_checkpoint
+from kame_model.encode.audio import StoredAudio, encode_window
 from kame_model.encode.dialogue import make_token_row
 from kame_model.encode.folder import TOKENIZER
 from kame_model.encode.manifest import (
@@ -41,7 +42,6 @@ from kame_model.encode.manifest import (
     read_manifest,
 )
 from kame_model.encode.rows import write_codes, write_rows
-from kame_model.encode.sound import Sound, encode_window
 from kame_model.estimate import (
     count_activation_bytes,
     count_stage,
@@ -54,7 +54,7 @@ from kame_model.serve.device.engine import N_WARM_UP, Engine
 from kame_model.train.parallel import find_device
 from kame_model.train.run import train
 from kame_model.train.throughput import find_known_gpu
-from kame_model.train.trainer import Silent
+from kame_model.train.trainer import SilentProgress
 
 N_STEPS: Final = 6
 CALLERS: Final = (1, 2, 4, 8)
@@ -86,7 +86,7 @@ class Place:
         return time.perf_counter()
 
 
-class Clock(Silent):
+class Clock(SilentProgress):
     """Progress callback that records, at the end of each step, the time of `place` and the elapsed time so far."""
 
     def __init__(self, place: Place) -> None:
@@ -168,7 +168,7 @@ def _write_rows(
     """
     codec, tokenizer, store = checkpoint.load_codec(str(place.device)), checkpoint.load_tokenizer(), Store(str(folder))
     where = place if make_device_option("codec", codec.name, str(place.device)) else Place.find(CPU)
-    sounds = [Sound(each.dialogue_id, each.n_samples, each.flac) for each in dialogues]
+    sounds = [StoredAudio(each.dialogue_id, each.n_samples, each.flac) for each in dialogues]
     encode_window(codec, sounds[:1])
     before_s = where.read_s()
     codes = encode_window(codec, sounds)

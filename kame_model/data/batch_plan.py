@@ -31,7 +31,7 @@ RowKind = Literal["dialogues", "speech"]
 HEADROOM = 1.25
 """Maximum length of a dialogue joined from two, or with a delayed answer, relative to that of its question."""
 
-TOLD_FRAMES = 24
+PREPENDED_ORACLE_FRAMES = 24
 """Maximum frames added to a speech row: silence and its oracle before it, and waiting for the oracle's tokens."""
 
 BEHIND_FRAMES = 125
@@ -117,7 +117,7 @@ def compute_longest_speech(n_frames: int, max_columns: int = MAX_COLUMNS) -> int
 
     It never needs more chunks than before.
     """
-    return min(n_frames + TOLD_FRAMES, _compute_most_frames(n_frames, max_columns))
+    return min(n_frames + PREPENDED_ORACLE_FRAMES, _compute_most_frames(n_frames, max_columns))
 
 
 def _compute_most_frames(n_frames: int, max_columns: int) -> int:

@@ -44,11 +44,11 @@ FILLER_SHARE = 0.5
 """Share in which something is said while there is no oracle: a lead before a late answer or a stall, and a stall
 itself."""
 
-TOLD_FRAMES = ((0, 4), (4, 12))
+ORACLE_LEAD_FRAMES = ((0, 4), (4, 12))
 """Ranges for a speech row in training: the frame at which its oracle arrives, and the frames from there to its
 start."""
 
-VALIDATION_TOLD_FRAMES = (0, 6)
+VALIDATION_ORACLE_LEAD_FRAMES = (0, 6)
 """The frame of the oracle of a speech row in validation, and that of the row's start."""
 
 
@@ -234,7 +234,7 @@ class ExampleMaker:
 
         Nothing is changed if the row has no words or no silence, or would become too long.
         """
-        (first, last), lag = TOLD_FRAMES[0], draw.randint(*TOLD_FRAMES[1])
+        (first, last), lag = ORACLE_LEAD_FRAMES[0], draw.randint(*ORACLE_LEAD_FRAMES[1])
         frame = draw.randint(first, last)
         if not draft.take("told", [prepend_oracle(draft.sides, frame, frame + lag)]):
             return
@@ -321,7 +321,7 @@ class ExampleMaker:
         sides = get_sides(dataset[row], unit.speaker)
         if self._config.feed.is_silent or not dataset.is_speech[row]:
             return sides
-        return prepend_oracle(sides, *VALIDATION_TOLD_FRAMES) or sides
+        return prepend_oracle(sides, *VALIDATION_ORACLE_LEAD_FRAMES) or sides
 
     def _draw_partners(self, unit: RowChunk, draw: random.Random) -> Iterator[DialogueSides]:
         """Yields `N_PARTNERS` random dialogues of the unit's dataset and split; they may repeat, or be its own."""

@@ -28,6 +28,7 @@ from data_schemas.manifest import ORACLE, ShardEntry
 from data_schemas.reader import DatasetReader
 from data_schemas.records import AudioDialogue, OracleRow
 from data_schemas.store import Store
+from kame_model.encode.audio import DamagedShard, Encoders, check_shard, read_windows
 from kame_model.encode.dialogue import make_token_row
 from kame_model.encode.folder import (
     MADE_WITH,
@@ -49,7 +50,6 @@ from kame_model.encode.manifest import (
     make_manifest,
 )
 from kame_model.encode.rows import CodesFile, TokenRow, write_codes, write_rows
-from kame_model.encode.sound import DamagedShard, Encoders, check_shard, read_windows
 from kame_model.text.tokenizer import Tokenizer
 
 OnDialogues = Callable[[int], None]

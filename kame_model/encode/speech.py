@@ -27,6 +27,7 @@ from data_schemas.fingerprint import compute_fingerprint
 from data_schemas.records import Reject, SpokenSentence
 from data_schemas.store import Store
 from data_schemas.units import FRAME_N_SAMPLES, FRAMES_PER_S, seconds_to_samples
+from kame_model.encode.audio import encode_voices, use_one_thread
 from kame_model.encode.dialogue import SPEECH, make_utterance_row
 from kame_model.encode.folder import find_record, remove_superseded, write_record
 from kame_model.encode.manifest import (
@@ -42,7 +43,6 @@ from kame_model.encode.manifest import (
 )
 from kame_model.encode.rows import to_ragged, write_codes, write_rows
 from kame_model.encode.run import resolve_codec_options
-from kame_model.encode.sound import encode_voices, use_one_thread
 from kame_model.text.tokenizer import Tokenizer
 
 FACTS: Final = "speech.json"

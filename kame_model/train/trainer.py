@@ -51,7 +51,7 @@ class Progress(Protocol):
         """Called after each validation."""
 
 
-class Silent:
+class SilentProgress:
     """Progress that shows nothing."""
 
     def begin(self, step: int, max_steps: int) -> None:
@@ -64,7 +64,7 @@ class Silent:
         """Does nothing."""
 
 
-SILENT = Silent()
+SILENT = SilentProgress()
 
 
 class Parts(NamedTuple):

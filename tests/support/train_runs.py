@@ -21,7 +21,7 @@ from kame_model.model.front_end import FrontEnd
 from kame_model.train.logs import METRICS, read_metrics
 from kame_model.train.run import train
 from kame_model.train.run_folder import load_run
-from kame_model.train.trainer import SILENT, Progress, Silent
+from kame_model.train.trainer import SILENT, Progress, SilentProgress
 from tests.support.made_rows import made_with, write_made
 
 SPEEDS = {"frames_per_s", "tokens_per_s", "mfu", "memory_gb", "hours"}
@@ -109,7 +109,7 @@ def assert_same(found: Path, expected: Path) -> None:
             raise RunError(f"{found}: the weights {name} are not those of {expected}")
 
 
-class Asking(Silent):
+class Asking(SilentProgress):
     """Asks its run to stop, as a scheduler or Ctrl-C would, after a step."""
 
     def __init__(self, step: int, number: signal.Signals = signal.SIGTERM) -> None:
@@ -121,7 +121,7 @@ class Asking(Silent):
             signal.raise_signal(self._number)
 
 
-class _KillAfter(Silent):
+class _KillAfter(SilentProgress):
     """Progress that kills its process after a step, before anything of it is saved."""
 
     def __init__(self, step: int) -> None:

@@ -14,9 +14,9 @@ from backends.codec.double import DoubleCodec, DoubleCodecOptions
 from data_schemas.errors import BackendError, ConfigError, StoreError
 from data_schemas.manifest import MANIFEST as DATASET
 from data_schemas.reader import DatasetReader
+from kame_model.encode.audio import DamagedShard
 from kame_model.encode.folder import LOCK
 from kame_model.encode.run import encode_dataset
-from kame_model.encode.sound import DamagedShard
 from tests.support.small_datasets import contents, encode_settings, spoil_bit, spoil_cut
 from tests.support.vocabularies import make_vocabulary
 

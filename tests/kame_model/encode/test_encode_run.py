@@ -12,9 +12,9 @@ from backends.engine import Samples
 from data_schemas.errors import StoreError
 from data_schemas.reader import DatasetReader
 from data_schemas.store import TEMPORARY
+from kame_model.encode.audio import Encoders
 from kame_model.encode.manifest import MANIFEST
 from kame_model.encode.run import encode_dataset
-from kame_model.encode.sound import Encoders
 from kame_model.encode.token_dataset import TokenDataset
 from pipelines.audio import decode_flac
 from tests.support.codecs import tiny_mimi

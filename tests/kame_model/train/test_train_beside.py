@@ -24,7 +24,7 @@ from kame_model.train import trainer as trainer_module
 from kame_model.train.checkpoints import CHECKPOINTS, Checkpoints, list_checkpoints
 from kame_model.train.parallel import Processes
 from kame_model.train.run import train
-from kame_model.train.trainer import Silent
+from kame_model.train.trainer import SilentProgress
 from tests.support.train_runs import assert_same, tiny_dataset, tiny_run
 
 pytestmark = pytest.mark.full
@@ -44,7 +44,7 @@ def written_at_once(*arguments: Any, **named: Any) -> "Future[Any]":
     return future  # type: ignore[no-any-return]
 
 
-class Seen(Silent):
+class Seen(SilentProgress):
     """Progress that looks which checkpoints count after each step, before anything more of it is done."""
 
     def __init__(self, run: Path) -> None:

@@ -17,7 +17,7 @@ from kame_model.text.tokenizer import Tokenizer
 from kame_model.train.free_dialogues import draw_dialogues, measure_dialogues
 from kame_model.train.free_samples import MOST_LINES, FreeResult, FreeRunningLog
 from kame_model.train.run import train
-from kame_model.train.trainer import Silent
+from kame_model.train.trainer import SilentProgress
 from tests.support.front_ends import tiny_front_end
 from tests.support.recall_rows import make_vocabulary, recall_row, write_recall_rows
 from tests.support.scripted_front_end import Habits, ScriptedGenerator
@@ -123,7 +123,7 @@ def test_a_run_tells_it_at_each_look_at_validation_and_learns_the_same(
     assert not (tmp_path / "without" / FREE_RUNNING).exists()
 
 
-class _FailAt(Silent):
+class _FailAt(SilentProgress):
     """Ends a run after a step, before anything of it is saved."""
 
     def __init__(self, step: int) -> None:

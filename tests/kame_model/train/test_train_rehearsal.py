@@ -9,7 +9,7 @@ from moshi.models.lm import LMModel
 from data_schemas.config.training import TrainConfig
 from kame_model.train.checkpoints import CHECKPOINTS, list_checkpoints
 from kame_model.train.run import train
-from kame_model.train.trainer import Silent
+from kame_model.train.trainer import SilentProgress
 from tests.support.train_runs import Asking, Forking, assert_same, tiny_dataset, tiny_run, told
 from tests.support.vocabularies import make_vocabulary
 
@@ -36,7 +36,7 @@ def rehearsing(out: Path, place: Path, **changes: Any) -> TrainConfig:
     return tiny_run(out, place / "rows", **settings | changes)
 
 
-class Calls(Silent):
+class Calls(SilentProgress):
     """Progress that counts the calls of the depth transformer since the last step."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:

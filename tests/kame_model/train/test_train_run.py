@@ -20,7 +20,7 @@ from kame_model.train.checkpoints import CHECKPOINTS, DONE, list_checkpoints
 from kame_model.train.logs import SpikeWatch
 from kame_model.train.run import fill_config, set_on_signals, train
 from kame_model.train.run_folder import load_run
-from kame_model.train.trainer import Silent
+from kame_model.train.trainer import SilentProgress
 from tests.support.train_runs import Asking, assert_same, tiny_dataset, tiny_run, told
 
 pytestmark = pytest.mark.full
@@ -41,7 +41,7 @@ def whole(rows: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
-class Looking(Silent):
+class Looking(SilentProgress):
     """Notes at each step whether moshi would compile its norms."""
 
     def __init__(self) -> None:
@@ -189,7 +189,7 @@ def test_a_full_disk_is_told_and_the_last_checkpoint_stays(
 
 
 def test_two_runs_in_one_folder_are_refused(rows: Path, tmp_path: Path) -> None:
-    class Second(Silent):
+    class Second(SilentProgress):
         def step(self, step: int, figures: Mapping[str, float]) -> None:
             with pytest.raises(ConfigError, match="Another training runs"):
                 train(config)
@@ -234,7 +234,7 @@ def test_norms_are_not_compiled_in_training_and_nothing_of_this_process_is_chang
     assert (signal.getsignal(signal.SIGTERM), os.environ.copy()) == before
 
 
-class Hourly(Silent):
+class Hourly(SilentProgress):
     """A clock by which each step takes an hour; as progress it is told of them, and may ask to stop."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -38,7 +38,7 @@ class DamagedShard(StoreError):
 
 
 @dataclass(frozen=True, slots=True)
-class Sound:
+class StoredAudio:
     """The audio of a dialogue as it is stored in its shard."""
 
     dialogue_id: str
@@ -65,16 +65,16 @@ def check_shard(store: Store, entry: ShardEntry) -> None:
         )
 
 
-def read_windows(store: Store, entry: ShardEntry, window_s: float) -> Iterator[list[Sound]]:
+def read_windows(store: Store, entry: ShardEntry, window_s: float) -> Iterator[list[StoredAudio]]:
     """Yields a shard's audio in order, in windows of up to `window_s` seconds in total, at least one dialogue each.
 
     Raises:
         StoreError: the shard cannot be read.
     """
-    window: list[Sound] = []
+    window: list[StoredAudio] = []
     for table in store.read_batches(entry.path, _ROWS_AT_ONCE):
         for row in table.select(["dialogue_id", "n_samples", "audio"]).to_pylist():
-            sound = Sound(row["dialogue_id"], row["n_samples"], (row["audio"] or {}).get("bytes") or b"")
+            sound = StoredAudio(row["dialogue_id"], row["n_samples"], (row["audio"] or {}).get("bytes") or b"")
             n_samples = sum(each.n_samples for each in window) + sound.n_samples
             if window and n_samples > window_s * SAMPLE_RATE_HZ:
                 yield window
@@ -84,7 +84,7 @@ def read_windows(store: Store, entry: ShardEntry, window_s: float) -> Iterator[l
         yield window
 
 
-def encode_window(codec: Codec, window: Sequence[Sound]) -> Encoded:
+def encode_window(codec: Codec, window: Sequence[StoredAudio]) -> Encoded:
     """Encodes both channels of each dialogue with one call of the codec, which can batch channels of equal length.
 
     Raises:
@@ -119,7 +119,7 @@ def encode_voices(codec: Codec, voices: Sequence[Samples], names: Sequence[str])
     return encoded
 
 
-def _read_voices(sound: Sound) -> tuple[Samples, Samples]:
+def _read_voices(sound: StoredAudio) -> tuple[Samples, Samples]:
     """Returns the two channels: A (assistant, left) and B (user, right).
 
     Raises:
@@ -152,7 +152,7 @@ class Encoders(WorkerPool):
         super().__init__(n_workers, _init_worker, config.codec, dict(config.codec_options))
         self._codec = codec
 
-    def encode(self, windows: Iterable[Sequence[Sound]]) -> Iterator[Encoded]:
+    def encode(self, windows: Iterable[Sequence[StoredAudio]]) -> Iterator[Encoded]:
         """Yields the codes of each window in order; about twice as many windows as processes are in memory.
 
         Raises:
@@ -180,7 +180,7 @@ class Encoders(WorkerPool):
             for future in waiting:
                 future.cancel()
 
-    def _submit(self, window: Sequence[Sound]) -> "Future[Encoded]":
+    def _submit(self, window: Sequence[StoredAudio]) -> "Future[Encoded]":
         """Starts to encode a window in a worker process."""
         with block_interrupts():  # Ctrl-C reaches all processes, but this one ends the workers
             return self.get_started().submit(_encode_in_worker, window)
@@ -196,7 +196,7 @@ def _init_worker(codec: str, options: Mapping[str, OptionValue]) -> None:
     _codec = registry.build("codec", codec, options)
 
 
-def _encode_in_worker(window: Sequence[Sound]) -> Encoded:
+def _encode_in_worker(window: Sequence[StoredAudio]) -> Encoded:
     """Encodes a window with the codec of this worker process."""
     assert _codec is not None
     return encode_window(_codec, window)
