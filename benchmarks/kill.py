@@ -137,7 +137,7 @@ def _run(config: RefreshConfig, last: int | None, sender: "Connection[int, int] 
     """Runs a refresh, before whose file operation `last` this process is killed, and sends the number of these."""
     count = 0
 
-    def hook(event: str, arguments: tuple[Any, ...]) -> None:
+    def count_change(event: str, arguments: tuple[Any, ...]) -> None:
         nonlocal count
         if event not in _CHANGES or not str(arguments[0]).startswith(config.out):
             return
@@ -147,7 +147,7 @@ def _run(config: RefreshConfig, last: int | None, sender: "Connection[int, int] 
         if count == last:
             os.kill(os.getpid(), signal.SIGKILL)
 
-    sys.addaudithook(hook)
+    sys.addaudithook(count_change)
     run_refresh(config, Silent())
     if sender is not None:
         sender.send(count)

@@ -202,12 +202,12 @@ class RealSoak:
     async def _run_round(self, server: RunningServer, recogniser: RecogniserProcess | None) -> None:
         """Runs several callers at a time for about 45 s, half of them normal, and records what the server then holds.
 
-        Meanwhile the chat model is suspended once, and the process of the recogniser is killed if there is one.
+        In each round the chat model is suspended once, and the process of the recogniser is killed if there is one.
         """
         kinds = iter([kind for bad in KINDS[1:] for kind in (KINDS[0], bad)])
         end_s = time.monotonic() + _ROUND_S
 
-        async def lane() -> None:
+        async def run_callers() -> None:
             for kind in kinds:
                 await self._run_caller(server, kind)
                 if time.monotonic() > end_s and self.held[-1]:
@@ -215,7 +215,7 @@ class RealSoak:
 
         async with asyncio.TaskGroup() as lanes:
             for _ in range(self._n_at_once):
-                lanes.create_task(lane())
+                lanes.create_task(run_callers())
             lanes.create_task(self._stall_chat(server))
             if recogniser is not None:
                 lanes.create_task(self._kill_recogniser(recogniser))
