@@ -33,7 +33,7 @@ def evaluated(
     checkpoint: Checkpoint, tokenizer: Tokenizer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Callable[..., dict[tuple[Any, ...], dict[str, Any]]]:
     """Rows of a front-end with certain habits, by oracle, delay, channel and group."""
-    monkeypatch.setattr(Checkpoint, "codec", lambda self, device="cpu": ScriptedCodec())
+    monkeypatch.setattr(Checkpoint, "load_codec", lambda self, device="cpu": ScriptedCodec())
 
     def evaluate(
         habits: Habits, rows: list[TokenRow] | None = None, config: dict[str, Any] | None = None, **given: Any

@@ -164,7 +164,7 @@ def test_the_codec_goes_where_the_model_is(
         asked.append(device)
         raise BackendError("Not here.", "")
 
-    monkeypatch.setattr(Checkpoint, "codec", ask)
+    monkeypatch.setattr(Checkpoint, "load_codec", ask)
     monkeypatch.setattr(LMModel, "device", property(lambda lm: torch.device("meta")))
     dataset = write_recall_rows(tmp_path / "rows", [recall_row(1, "five", tokenizer)], tokenizer)
     with pytest.raises(BackendError):

@@ -344,7 +344,7 @@ async def test_codec_and_vocabulary_are_read_once(checkpoint: Checkpoint, monkey
         reads.append(device)
         return read(checkpoint, device)
 
-    monkeypatch.setattr(Checkpoint, "codec", noted)
+    monkeypatch.setattr(Checkpoint, "load_codec", noted)
     async with serving(checkpoint) as server:
         machine.slot_s = 0.005
         await asyncio.sleep(MEASURE_EVERY_S + 2)
