@@ -338,7 +338,7 @@ async def test_slots_that_cannot_be_made_anew_leave_the_server_with_those_it_had
 async def test_codec_and_vocabulary_are_read_once(checkpoint: Checkpoint, monkeypatch: pytest.MonkeyPatch) -> None:
     machine = Machine(monkeypatch, slot_s=0.030)
     reads: list[str] = []
-    read = Checkpoint.codec
+    read = Checkpoint.load_codec
 
     def noted(checkpoint: Checkpoint, device: str = "cpu") -> Any:
         reads.append(device)
