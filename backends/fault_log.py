@@ -43,7 +43,7 @@ class FaultLog:
             who: what failed, by its name in the configuration.
             place: see `extract_host`; empty: it has none.
             fault: see `name_fault`.
-            remedy: what to do, in words of ours.
+            remedy: what to do, in KAME's own words, not the server's.
         """
         now_s = asyncio.get_running_loop().time()
         told_s, n_since = self._told.get((who, fault), (float("-inf"), 0))

@@ -33,8 +33,8 @@ class Plugin:
 
     def get_metadata(self, *fields: str) -> str:
         """Returns the first line of the first of these metadata fields that the package has; empty if it has none."""
-        told = self.point.dist.metadata if self.point.dist else None
-        values = [str(told[field]).strip() for field in fields if told is not None and field in told]
+        metadata = self.point.dist.metadata if self.point.dist else None
+        values = [str(metadata[field]).strip() for field in fields if metadata is not None and field in metadata]
         return next((value.splitlines()[0] for value in values if value), "")
 
     def load(self) -> Any:
@@ -56,12 +56,12 @@ class Plugin:
         )
 
 
-def find_plugins(group: str, ours: Collection[str]) -> Mapping[str, Plugin]:
+def find_plugins(group: str, builtin_names: Collection[str]) -> Mapping[str, Plugin]:
     """Finds the plug-ins of a group in all installed packages and returns them by name, sorted; nothing is imported.
 
     Args:
         group: such as `kame.tts`.
-        ours: names of what is built in.
+        builtin_names: names of the built-in back-ends.
 
     Raises:
         ConfigError: a name is already used, occurs twice, or is not made of lower-case letters, digits, `_` and `-`.
@@ -71,7 +71,7 @@ def find_plugins(group: str, ours: Collection[str]) -> Mapping[str, Plugin]:
         plugin = Plugin(point)
         if not _NAME.fullmatch(point.name):
             raise plugin.make_error("has a name that is not made of lower-case letters, digits, _ and -")
-        if point.name in ours:
+        if point.name in builtin_names:
             raise plugin.make_error("has the name of one that is built in")
         if point.name in found:
             raise plugin.make_error(f"has the name of one of the package {found[point.name].package}")

@@ -1,6 +1,6 @@
 """Registry of all back-ends: name, implementation, dependencies and licence.
 
-Nothing is imported until it is used. A back-end whose packages conflict with ours names a worker environment
+Nothing is imported until it is used. A back-end whose packages conflict with KAME's names a worker environment
 (`backends/workers/environments.py`) instead of modules. Other packages add back-ends by entry points
 (docs/extending.md).
 """
@@ -270,7 +270,7 @@ ENTRIES: tuple[BackendEntry, ...] = (
 
 
 def list_backends(kind: str | None = None) -> list[BackendEntry]:
-    """Lists the back-ends of a kind (a key of `GROUPS`), or of all: for each kind ours, then those of other packages.
+    """Lists the back-ends of a kind (a key of `GROUPS`), or of all: the built-in ones of each kind before its plug-ins.
 
     Raises:
         ConfigError: the name of an entry point is invalid or already used.
@@ -278,9 +278,9 @@ def list_backends(kind: str | None = None) -> list[BackendEntry]:
     kinds = GROUPS if kind is None else {kind: GROUPS[kind]}
     found = []
     for each, group in kinds.items():
-        ours = [entry for entry in ENTRIES if entry.kind == each]
-        found += ours
-        plugins = find_plugins(group, {entry.name for entry in ours}).values()
+        builtin = [entry for entry in ENTRIES if entry.kind == each]
+        found += builtin
+        plugins = find_plugins(group, {entry.name for entry in builtin}).values()
         found += [_make_plugin_entry(each, plugin) for plugin in plugins]
     return found
 

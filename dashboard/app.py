@@ -197,8 +197,8 @@ def _make_error_response(
 ) -> Response:
     """Makes the response to a failed request: a page for browsers, JSON for scripts."""
     what = what.encode(errors="replace").decode()  # it may quote half a character, which cannot be sent
-    told: dict[str, Any] = {"error": what, "remedy": remedy}
+    content: dict[str, Any] = {"error": what, "remedy": remedy}
     if not _wants_page(request):
-        return JSONResponse(told, code, dict(headers or {}))
+        return JSONResponse(content, code, dict(headers or {}))
     page = site.render(request, "error.html", code=code, what=what, remedy=remedy)
     return HTMLResponse(page.body, code, dict(headers or {}))

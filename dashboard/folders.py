@@ -53,7 +53,7 @@ def _search(root: Path, folder: Path, depth: int, is_wanted: Callable[[Path], bo
     elif not (folder / MANIFEST).is_file():
         try:
             inside = sorted(each for each in folder.iterdir() if _is_searched(each, folder, depth))
-        except OSError:  # gone, or not ours to read: nothing in it can be shown
+        except OSError:  # gone, or not readable by this user: nothing in it can be shown
             return
         for each in inside:
             if each.is_dir() and each.resolve().is_relative_to(root):

@@ -57,7 +57,7 @@ CREATE TABLE rejects (
     item_id VARCHAR, dialogue_id VARCHAR, source VARCHAR, stage VARCHAR, reason VARCHAR, detail VARCHAR,
     question VARCHAR, answer VARCHAR, part_id VARCHAR);
 CREATE TEMP TABLE items (item_id VARCHAR, question VARCHAR, answer VARCHAR, part_id VARCHAR);
-CREATE TEMP MACRO words(told) AS list_distinct(regexp_extract_all(lower(told), '[\\p{L}\\p{N}'']+'));
+CREATE TEMP MACRO words(phrase) AS list_distinct(regexp_extract_all(lower(phrase), '[\\p{L}\\p{N}'']+'));
 """
 """`truth_share`: share of the true answer's distinct words in an oracle's text. `oracle_digest` identifies a
 dialogue's events in the manifest's version in every index, so that two datasets can be compared.
@@ -79,19 +79,19 @@ FROM (SELECT *, flatten([t.utterances for t in turns]) AS utterances
       FROM read_parquet($file, file_row_number = true))
 """
 _EVENTS = """
-INSERT INTO events WITH told AS (
+INSERT INTO events WITH unnested AS (
     SELECT dialogue_id, source, oracle_version, model, simulator, prompt_version, unnest(events) AS e
     FROM read_parquet($file)),
 truths AS (
     SELECT dialogue_id, e.speaker AS speaker, e.turn_index AS turn_index, words(any_value(e.text)) AS truth
-    FROM told WHERE e.status = 'truth' GROUP BY ALL)
-SELECT told.dialogue_id, source, oracle_version, e.event_id, e.t_s, e.speaker, e.turn_index, e.n_words_heard,
+    FROM unnested WHERE e.status = 'truth' GROUP BY ALL)
+SELECT unnested.dialogue_id, source, oracle_version, e.event_id, e.t_s, e.speaker, e.turn_index, e.n_words_heard,
     e.n_words, e.r, e.level, e.status, e.text, e.raw_text, e.request_id, e.attempt, model, {answered_by},
     {system_fingerprint}, simulator, prompt_version, e.taken_from, e.error,
     CASE WHEN len(truth) > 0 AND e.text IS NOT NULL
          THEN len(list_intersect(words(e.text), truth)) / len(truth) END
-FROM told LEFT JOIN truths ON truths.dialogue_id = told.dialogue_id
-    AND truths.speaker = told.e.speaker AND truths.turn_index = told.e.turn_index
+FROM unnested LEFT JOIN truths ON truths.dialogue_id = unnested.dialogue_id
+    AND truths.speaker = unnested.e.speaker AND truths.turn_index = unnested.e.turn_index
 """
 _ORACLES = """
 INSERT INTO oracles SELECT dialogue_id, oracle_version, simulator, model, model_digest, endpoint, prompt_version,
@@ -289,8 +289,8 @@ def _add_file(connection: duckdb.DuckDBPyConnection, entry: ShardEntry, file: Pa
     elif entry.kind == ORACLE:
         event = pq.read_schema(file).field("events").type.value_type
         newer = ("answered_by", "system_fingerprint")  # files of before have no such fields
-        told = {name: f"e.{name}" if event.get_field_index(name) >= 0 else "NULL" for name in newer}
-        connection.execute(_EVENTS.format(**told), {"file": str(file)})
+        columns = {name: f"e.{name}" if event.get_field_index(name) >= 0 else "NULL" for name in newer}
+        connection.execute(_EVENTS.format(**columns), {"file": str(file)})
         connection.execute(_ORACLES, {"file": str(file)})
     elif entry.kind == REJECTS:
         connection.execute(_REJECTS, {"file": str(file)})

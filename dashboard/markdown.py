@@ -50,7 +50,7 @@ def render_markdown(text: str, address_of: AddressOf = lambda name: None) -> Mar
         reader.add_render_rule(name, rule)
     tokens = reader.parse(_FRONT_MATTER.sub("", text, count=1))
     _make_safe(tokens, address_of)
-    # everything in it went through the reader's own escaping, or ours
+    # everything in it went through the reader's own escaping, or this module's
     return Markup(reader.renderer.render(tokens, reader.options, {}))  # noqa: S704
 
 

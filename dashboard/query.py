@@ -161,28 +161,28 @@ class View:
         Raises:
             ConfigError: it names an unknown column or one without a filter, or an invalid range or page.
         """
-        told: dict[str, list[str]] = {}
+        query: dict[str, list[str]] = {}
         for name, value in pairs:
             if value:
-                told.setdefault(name, []).append(value)
+                query.setdefault(name, []).append(value)
         choices, ranges = {}, {}
-        for name in (each for each in told if each not in _RESERVED):
+        for name in (each for each in query if each not in _RESERVED):
             column = kind.get_column(name)
             if column.kind == "choice":
-                choices[name] = tuple(dict.fromkeys(told[name]))
+                choices[name] = tuple(dict.fromkeys(query[name]))
             elif column.kind == "number":
-                ranges[name] = _parse_range(name, told[name][-1])
+                ranges[name] = _parse_range(name, query[name][-1])
             else:
                 raise ConfigError(f"Rows cannot be filtered by {name}.", "Search for its text with q=.")
-        page, sort = told.get("page", ["1"])[-1], told.get("sort", [""])[-1]
+        page, sort = query.get("page", ["1"])[-1], query.get("sort", [""])[-1]
         if _PAGE.fullmatch(page) is None:
             raise ConfigError(f"There is no page {page!r}.", "Pages are numbered from 1 to 999999999.")
         if sort and _SHUFFLED.fullmatch(sort) is None:
             kind.get_column(sort.removeprefix("-"))
-        columns = tuple(dict.fromkeys(",".join(told.get("columns", [])).split(","))) if "columns" in told else ()
+        columns = tuple(dict.fromkeys(",".join(query.get("columns", [])).split(","))) if "columns" in query else ()
         for name in columns:
             kind.get_column(name)
-        return cls(kind, told.get("q", [""])[-1], choices, ranges, sort, int(page), columns)
+        return cls(kind, query.get("q", [""])[-1], choices, ranges, sort, int(page), columns)
 
     def format_query(self, **changes: Any) -> str:
         """Returns the URL query of this view with some of its fields changed, such as `page=2`."""
@@ -248,8 +248,8 @@ class TableReader:
             )
             self._from_parameters = [list(flags), list(flags.values())]
         if words := view.text.lower().split():
-            told = " || ' ' || ".join(f"coalesce({name}, '')" for name in view.kind.searched)
-            where = " AND ".join(f"contains(lower({told}), ?)" for _ in words)
+            searched = " || ' ' || ".join(f"coalesce({name}, '')" for name in view.kind.searched)
+            where = " AND ".join(f"contains(lower({searched}), ?)" for _ in words)
             found = f"CREATE TEMP TABLE found AS SELECT * FROM {self._from} WHERE {where}"  # noqa: S608
             self._cursor.execute(found, [*self._from_parameters, *words])
             self._from, self._from_parameters = "found", []

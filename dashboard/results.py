@@ -108,9 +108,9 @@ def _convert_nested_columns(table: pa.Table) -> pa.Table:
     """Returns a table with JSON texts in place of lists and structures, which CSV does not have."""
     for number, column in enumerate(table.schema):
         if pa.types.is_nested(column.type):
-            told = [None if value is None else json.dumps(value, ensure_ascii=False, default=str)
+            texts = [None if value is None else json.dumps(value, ensure_ascii=False, default=str)
                     for value in table.column(number).to_pylist()]  # fmt: skip
-            table = table.set_column(number, column.name, pa.array(told, pa.string()))
+            table = table.set_column(number, column.name, pa.array(texts, pa.string()))
     return table
 
 

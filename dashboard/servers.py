@@ -86,9 +86,9 @@ def find_failed_server_run(scheduler: RunScheduler, folder: Path) -> Run | None:
 
 def is_server_of(run: Run, folder: Path) -> bool:
     """Returns whether a server's run is of this checkpoint; relative paths are relative to the dashboard's folder."""
-    told = run.settings.get("checkpoint")
+    checkpoint = run.settings.get("checkpoint")
     try:
-        return isinstance(told, str) and Path(told).expanduser().resolve() == folder
+        return isinstance(checkpoint, str) and Path(checkpoint).expanduser().resolve() == folder
     except (OSError, ValueError, RuntimeError):  # no path at all, or of a user that there is not
         return False
 

@@ -44,11 +44,11 @@ def compare_facts(checkpoints: Sequence[Checkpoint]) -> list[tuple[str, list[str
     Raises:
         KameError: the facts of a checkpoint cannot be read.
     """
-    told = []
+    rows = []
     for each in checkpoints:
         facts = each.get_facts()
-        told.append({"parameters": facts.n_parameters, "bytes": facts.n_bytes, **facts.all_facts})
-    return compare_settings(told)
+        rows.append({"parameters": facts.n_parameters, "bytes": facts.n_bytes, **facts.all_facts})
+    return compare_settings(rows)
 
 
 def list_losses(checkpoints: Sequence[Checkpoint]) -> list[tuple[str, list[float | None]]]:

@@ -274,5 +274,5 @@ def _split_spoken_words(utterance: Utterance) -> list[str]:
     If the text has another number of words than spans, the words with a time are returned.
     """
     timed: Sequence[WordTiming] = utterance.words
-    told = re.findall(r"[^\W_]+(?:'[^\W_]+)*", utterance.spoken_text)
-    return told if len(told) == len(utterance.written_spans) else [each.word for each in timed]
+    words = re.findall(r"[^\W_]+(?:'[^\W_]+)*", utterance.spoken_text)
+    return words if len(words) == len(utterance.written_spans) else [each.word for each in timed]

@@ -60,10 +60,10 @@ class TrainingRun:
     def read_config(self) -> dict[str, Any]:
         """Returns the content of its `config.json`; empty if that is missing or damaged."""
         try:
-            told = json.loads((self.folder / CONFIG).read_bytes())
+            config = json.loads((self.folder / CONFIG).read_bytes())
         except (OSError, ValueError, RecursionError):
             return {}
-        return told if isinstance(told, dict) else {}
+        return config if isinstance(config, dict) else {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,8 +106,8 @@ def open_runs(roots: Sequence[Path], keys: Sequence[str]) -> list[TrainingRun]:
 def summarise(run: TrainingRun) -> TrainingSummary:
     """Returns the summary of a run: its state, newest lines of metrics, and main settings."""
     newest = _read_newest(run.metrics, {"train", "evaluation"})
-    told = run.read_config().get("config")
-    config = told if isinstance(told, dict) else {}
+    section = run.read_config().get("config")
+    config = section if isinstance(section, dict) else {}
     model, max_steps = config.get("model"), config.get("max_steps")
     return TrainingSummary(
         run,
@@ -182,7 +182,7 @@ def _read_newest(path: Path, kinds: set[str]) -> dict[str, Line]:
                 for line in filter(None, map(parse_line, reversed(lines))):
                     if line["kind"] in kinds:
                         newest.setdefault(line["kind"], line)
-    except OSError:  # there is none yet, or the folder was removed meanwhile
+    except OSError:  # there is none yet, or the folder has just been removed
         return newest
     return newest
 

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from backends.chat.model_names import NOT_TOLD, is_as_asked
+from backends.chat.model_names import NOT_REPORTED, is_as_asked
 from data_schemas.manifest import DATA, ORACLE, REJECTS, ShardEntry
 from data_schemas.reader import DatasetReader
 from data_schemas.records import USERS_BY
@@ -274,7 +274,7 @@ def _count_answerers(figures: Figures, table: Any) -> None:
         pc.equal(pc.struct_field(flat, "status"), "answered"), pc.is_valid(pc.struct_field(flat, "request_id"))
     )
     for group in pa.table(columns).filter(is_answer).group_by(list(columns)).aggregate([([], "count_all")]).to_pylist():
-        who = (group["version"], group["asked"] or "", group["answered_by"] or NOT_TOLD)
+        who = (group["version"], group["asked"] or "", group["answered_by"] or NOT_REPORTED)
         figures.answerers[who] += group["count_all"]
 
 

@@ -1,4 +1,4 @@
-"""Conformance test of aligners, ours and others'."""
+"""Conformance test of aligners, built-in ones and plug-ins."""
 
 from collections.abc import Sequence
 

@@ -75,13 +75,13 @@ class WhisperXAligner:
             return []
         sound = soxr.resample(samples, sample_rate_hz, _MODEL_RATE_HZ)
         try:
-            told, _ = self._worker.call("align", {"words": [_straighten_apostrophes(word) for word in words]}, sound)
+            reply, _ = self._worker.call("align", {"words": [_straighten_apostrophes(word) for word in words]}, sound)
         except WorkerRefusal as refusal:
             raise AlignmentRefused(str(refusal)) from refusal
         duration_s = samples_to_seconds(len(samples), sample_rate_hz)
         timings = [
             WordTiming(word=word, start_s=start_s, end_s=min(end_s, duration_s), score=score, method=self.name)
-            for word, (start_s, end_s, score) in zip(words, told["words"], strict=True)
+            for word, (start_s, end_s, score) in zip(words, reply["words"], strict=True)
         ]
         check_order(timings, duration_s)
         return timings

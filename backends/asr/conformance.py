@@ -1,4 +1,4 @@
-"""Conformance test of recognisers of whole recordings, ours and others'."""
+"""Conformance test of recognisers of whole recordings, built-in ones and plug-ins."""
 
 import contextlib
 

@@ -72,12 +72,12 @@ def read_answer(text: str, estimate: tuple[int, int] = (0, UNBOUNDED_ANSWER)) ->
         UnusableAnswerError: it is not JSON, has no choice with text, or is a refusal; the error has the tokens that it
             cost, and is final if the model refused or the token limit was reached.
     """
-    told: Any = None
+    response: Any = None
     reason: Any = None
     is_refused = False
     try:
-        told = json.loads(text)
-        choice = told["choices"][0]
+        response = json.loads(text)
+        choice = response["choices"][0]
         reason = choice.get("finish_reason")
         content = choice["message"].get("content")
         if not content:
@@ -90,12 +90,12 @@ def read_answer(text: str, estimate: tuple[int, int] = (0, UNBOUNDED_ANSWER)) ->
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         is_final = is_refused or reason == _CUT
         n_in, n_out = estimate
-        paid = _make_reply("", told, (n_in, n_out if is_final else min(n_out, _estimate_text_tokens(text))))
+        paid = _make_reply("", response, (n_in, n_out if is_final else min(n_out, _estimate_text_tokens(text))))
         what = f"an answer without a usable choice ({type(error).__name__}: {error})"
         status = REFUSED if is_refused else "malformed"
         raise UnusableAnswerError(what, paid, is_final=is_final, status=status) from error
     guess = (estimate[0], min(estimate[1], _estimate_text_tokens(content)))
-    return _make_reply(content, told, guess, reason if isinstance(reason, str) else None)
+    return _make_reply(content, response, guess, reason if isinstance(reason, str) else None)
 
 
 def make_estimated_reply(estimate: tuple[int, int]) -> StoredReply:
@@ -120,11 +120,11 @@ def read_usage(usage: Any, estimate: tuple[int, int]) -> tuple[int, int | None, 
     return n_in, None if n_cached is None else min(n_cached, n_in), n_out or 0, is_estimated
 
 
-def _make_reply(text: str, told: Any, estimate: tuple[int, int], finish_reason: str | None = None) -> StoredReply:
-    """Makes a reply of a text, with the token counts and model names of the parsed response `told`."""
-    told = told if isinstance(told, dict) else {}
-    n_in, n_cached, n_out, is_estimated = read_usage(told.get("usage"), estimate)
-    who = (_read_name(told.get("model")), _read_name(told.get("system_fingerprint")))
+def _make_reply(text: str, response: Any, estimate: tuple[int, int], finish_reason: str | None = None) -> StoredReply:
+    """Makes a reply of a text, with the token counts and model names of the parsed `response`."""
+    response = response if isinstance(response, dict) else {}
+    n_in, n_cached, n_out, is_estimated = read_usage(response.get("usage"), estimate)
+    who = (_read_name(response.get("model")), _read_name(response.get("system_fingerprint")))
     return StoredReply(text, n_in, n_cached, n_out, finish_reason, is_estimated, *who)
 
 

@@ -40,8 +40,8 @@ if TYPE_CHECKING:
 class BatchRoom:
     """The size limit of batches, learned from batches that a provider rejects because too many tokens are enqueued.
 
-    A rejected batch waits until another batch of ours ends. If none is running, it was too large by itself or others
-    fill the queue: after a wait, the next batches are half as large until one succeeds; then sizes grow again.
+    A rejected batch waits until another batch of this client ends. If none is running, it was too large by itself or
+    others fill the queue: after a wait, the next batches are half as large until one succeeds; then sizes grow again.
 
     Args:
         n_bound: maximum requests per batch.
@@ -73,11 +73,11 @@ class BatchRoom:
     async def wait(self, n_requests: int, under_way: Collection[str], endpoint_name: str) -> None:
         """Waits until a rejected batch of this many requests may be retried, in portions of at most `n_most`.
 
-        If other batches of ours are running, it waits until one has succeeded or none is running; else it waits for a
-        time and lowers `n_most` to half of `n_requests`.
+        If other batches of this client are running, it waits until one has succeeded or none is running; else it waits
+        for a time and lowers `n_most` to half of `n_requests`.
 
         Args:
-            under_way: other batches of ours that are running, as a live view.
+            under_way: other batches of this client that are running, as a live view.
 
         Raises:
             BackendError: single requests are rejected too, with no other batch running.

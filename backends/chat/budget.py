@@ -15,7 +15,7 @@ from typing import Any
 
 from backends.chat.answers import estimate_tokens
 from backends.chat.cache import ReplyCache, StoredReply
-from backends.chat.model_names import NOT_TOLD
+from backends.chat.model_names import NOT_REPORTED
 from backends.chat.protocol import Endpoint
 from data_schemas.config import BudgetConfig, PriceConfig
 from data_schemas.errors import BudgetError, ConfigError
@@ -91,7 +91,7 @@ class ModelSpending:
 
     `n_estimated` counts answers whose usage is estimated because the server did not report it. `answered_by` counts
     answers by the model that gave them, and `system_fingerprints` by the state of that model, both as the server names
-    them; `NOT_TOLD` is the key of answers without such a name.
+    them; `NOT_REPORTED` is the key of answers without such a name.
     """
 
     endpoint: str
@@ -229,7 +229,7 @@ class Spending:
         whose = (self._run_id, self._endpoint.name, self._endpoint.model)
         self._cache.run(_ADD, (*whose, int(is_usable), *counts, usd, int(reply.is_estimated)))
         if is_usable:
-            who = (reply.answered_by or NOT_TOLD, reply.system_fingerprint or NOT_TOLD)
+            who = (reply.answered_by or NOT_REPORTED, reply.system_fingerprint or NOT_REPORTED)
             self._cache.run(_ADD_ANSWERER, (*whose, *who))
 
     def count_retry(self, _: object = None) -> None:

@@ -1,4 +1,4 @@
-"""Conformance test of chat engines, ours and others': the server must implement OpenAI's protocol."""
+"""Conformance test of chat engines, built-in ones and plug-ins: the server must implement OpenAI's protocol."""
 
 import socket
 from typing import Any

@@ -140,8 +140,8 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         """Sends a response with a body of bytes, or of an object as JSON."""
         content = body if isinstance(body, bytes) else json.dumps(body).encode()
         self.send_response(status)
-        told = {"Content-Type": "application/json", "Content-Length": str(len(content))}
-        for name, value in (told | (headers or {})).items():
+        default_headers = {"Content-Type": "application/json", "Content-Length": str(len(content))}
+        for name, value in (default_headers | (headers or {})).items():
             self.send_header(name, value)
         self.end_headers()
         self.wfile.write(content)

@@ -97,7 +97,7 @@ def make_timeout_error(reason: str, *, was_taken: bool = True) -> TryAgainError:
 
 @dataclass(frozen=True, slots=True)
 class FaultTranslator:
-    """Translates openai's errors into ours. The API key is known only to redact it in messages.
+    """Translates openai's errors into KAME's. The API key is known only to redact it in messages.
 
     `longest_wait_s`: a server that asks to wait longer than this stops the run, seconds.
     """
@@ -133,9 +133,9 @@ class FaultTranslator:
     def _translate_status(self, error: "openai.APIStatusError", request: str) -> Exception:
         """Returns the error of an HTTP status, as `translate`; BackendError also if it asks to wait too long."""
         status = error.status_code
-        told = read_error(error.body)
-        said = f"HTTP {status}: {self.redact(told.message or error.message)}"
-        if status in (401, 403) or told.codes & _KEY_REFUSED:  # such messages quote parts of the key and are dropped
+        body = read_error(error.body)
+        said = f"HTTP {status}: {self.redact(body.message or error.message)}"
+        if status in (401, 403) or body.codes & _KEY_REFUSED:  # such messages quote parts of the key and are dropped
             return BackendError(
                 f"The chat endpoint {self.endpoint.name!r} refuses our key (HTTP {status}).",
                 f"Put a valid key into the environment variable {self.api_key_env} and run again: answers are kept.",
@@ -150,13 +150,13 @@ class FaultTranslator:
         if status < 500 and status not in WORTH_RETRYING:
             refusal = f"Request {request} was refused by {self.endpoint.name!r} ({said})."
             return RequestError(refusal, status=str(status))
-        if told.codes & _USED_UP:
+        if body.codes & _USED_UP:
             return BackendError(
                 f"The account at {self.endpoint.name!r} may spend no more ({said}).",
                 "Raise its limit or pay for more, then run again: answers are kept.",
                 str(status),
             )
-        wait_s = read_wait_s(error.response.headers) or told.wait_s
+        wait_s = read_wait_s(error.response.headers) or body.wait_s
         if wait_s > self.longest_wait_s:
             return BackendError(
                 f"The chat endpoint {self.endpoint.name!r} asks to wait {wait_s:.0f} s ({said}).",

@@ -4,7 +4,7 @@ import re
 
 SNAPSHOT = re.compile(r"-(\d{4}-\d{2}-\d{2}|\d{8})$")
 """The date at the end of a model's name."""
-NOT_TOLD = "not told"
+NOT_REPORTED = "not told"
 """Stands for the name of the answering model if its server does not report it."""
 _LATEST = re.compile(r"[-:]latest$")
 _EDITION = re.compile(r"[-@](\d{4}-\d{2}-\d{2}|\d{2}-\d{2,4}|\d{3,8})$|[-:]latest$")
@@ -26,8 +26,9 @@ def is_as_asked(answered_by: str, model: str) -> bool:
     Two editions are two models. A prefix up to a slash and a file extension are ignored, as gateways and llama.cpp add
     and remove them.
     """
-    told, asked = _normalise_name(answered_by), _normalise_name(model)
-    return told == asked or _EDITION.sub("", told) == _LATEST.sub("", asked) or told == _EDITION.sub("", asked)
+    actual, requested = _normalise_name(answered_by), _normalise_name(model)
+    is_edition = _EDITION.sub("", actual) == _LATEST.sub("", requested)
+    return actual == requested or is_edition or actual == _EDITION.sub("", requested)
 
 
 def _normalise_name(name: str) -> str:

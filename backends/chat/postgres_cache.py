@@ -94,9 +94,9 @@ class PostgresReplyCache(ReplyCache):
         try:
             yield
         except self._error as error:
-            told = " ".join(str(error).split())
+            message = " ".join(str(error).split())
             raise BackendError(
-                f"The answer cache {self.place} failed: {told}.",
+                f"The answer cache {self.place} failed: {message}.",
                 "Check that the server runs, that the database exists and that PGPASSWORD or ~/.pgpass has the "
                 "password, then run again: the run resumes, and stored answers are kept.",
             ) from error

@@ -199,8 +199,8 @@ def get_base_urls(config: ChatConfig) -> list[str]:
     Raises:
         ConfigError: neither the configuration nor its provider has one; or see `get_provider`.
     """
-    theirs = get_provider(config).base_url
-    found = config.base_urls or ([theirs.rstrip("/")] if theirs else [])
+    default_url = get_provider(config).base_url
+    found = config.base_urls or ([default_url.rstrip("/")] if default_url else [])
     if not found:
         whose = f"The provider {config.provider!r}" if config.provider else "The chat engine 'openai'"
         raise ConfigError(f"{whose} has no base URL.", "Set chat.base_url (it ends in /v1), or chat.provider.")

@@ -153,8 +153,8 @@ class RemoteEngine:
                 faults[url] = fault
         if not answers:
             raise faults[self._base_urls[-1]]
-        for url, told in faults.items():
-            _log.warning("The chat server at %s is not used: %s.", extract_host(url), describe_status(told.status))
+        for url, each in faults.items():
+            _log.warning("The chat server at %s is not used: %s.", extract_host(url), describe_status(each.status))
         return answers
 
     def _list_models_once(self, key: str, url: str) -> list[str]:
@@ -190,7 +190,7 @@ class RemoteEngine:
 
     @contextmanager
     def _translate_list_errors(self, key: str) -> Iterator[None]:
-        """Translates errors in the block to ours; ignores HTTP 404, as a server may have no list."""
+        """Translates openai's errors in the block to KAME's; ignores HTTP 404, as a server may have no list."""
         import openai
 
         try:

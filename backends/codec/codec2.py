@@ -1,7 +1,7 @@
 """Codec 2, David Rowe's vocoder for speech at 700 to 3,200 bit/s, by pycodec2: no weights and no training.
 
 Its sample rate is 8 kHz: audio is resampled from and to 24 kHz with a low-pass filter whose state is kept per caller. A
-frame of Codec 2 lasts 20 or 40 ms, so one of ours, 80 ms, contains four or two of them. Its bits become codes by
+frame of Codec 2 lasts 20 or 40 ms, so one of KAME's, 80 ms, contains four or two of them. Its bits become codes by
 `_LAYOUTS`: neighbouring fields share a codebook as long as that stays small, and codebooks are ordered by field and
 then by time, the spectrum first.
 """
@@ -229,7 +229,7 @@ class Codec2(FramewiseCodec):
 
     @cached_property
     def layout(self) -> CodeLayout:
-        """A codebook of equal weight for each entry of `_LAYOUTS` and each frame of Codec 2 in one of ours."""
+        """A codebook of equal weight for each entry of `_LAYOUTS` and each frame of Codec 2 in one of KAME's."""
         sizes = [2 ** len(bits) for bits in self._bits for _ in range(self.n_parts)]
         return CodeLayout.make_parametric(sizes, TEXT_LEAD, temp=0.8)
 

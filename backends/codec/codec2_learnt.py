@@ -132,13 +132,13 @@ class LearntCodec2(FramewiseCodec):
         mel = sum(book[stage] for book, stage in zip(self._books.lines, stages, strict=True))
         lines_hz = np.sort(mel_to_hz(np.repeat(np.asarray(mel), 2, axis=0)), axis=1)
         books = self._books
-        told = Parameters(
+        parameters = Parameters(
             lines_hz,
             books.voicing[prosody].reshape(-1, 2),
             books.pitch[prosody].reshape(-1),
             books.power_db[prosody].reshape(-1).astype(np.float64),
         )
-        return [part.tobytes() for part in np.packbits(write_parameters(told), axis=1)]
+        return [part.tobytes() for part in np.packbits(write_parameters(parameters), axis=1)]
 
 
 def read_codebooks(file: Path) -> Codebooks:

@@ -270,9 +270,9 @@ class NeuralCodec2(VocoderCodec):
         with torch.inference_mode():
             entries = self._net.entries[torch.from_numpy(said.astype(np.int64))].T[None]
             how = self._net.prosody[prosody, None].expand(N_HALVES, -1).T[None]
-            told = self._net.decoder(entries, how, state.past)[0].T.reshape(-1, N_TARGETS).numpy()
+            targets = self._net.decoder(entries, how, state.past)[0].T.reshape(-1, N_TARGETS).numpy()
         was_quiet, state.prosody = state.prosody == 0, prosody
-        parameters = _SILENCE if was_quiet else self._to_parameters(told)
+        parameters = _SILENCE if was_quiet else self._to_parameters(targets)
         return [part.tobytes() for part in np.packbits(write_parameters(parameters), axis=1)]
 
     @cached_property
@@ -294,7 +294,7 @@ class NeuralCodec2(VocoderCodec):
         return state, np.array([*said.tolist(), 0], np.int16)
 
     def _find_prosody(self, parameters: Parameters) -> int:
-        """Returns the index of the prosody entry nearest to four frames of Codec 2, one of ours; 0: silence."""
+        """Returns the index of the prosody entry nearest to four frames of Codec 2, one of KAME's; 0: silence."""
         return int(np.square(self._prosody - describe_prosody(parameters)).sum(axis=1).argmin())
 
     def _to_parameters(self, targets: NDArray[np.float32]) -> Parameters:
@@ -315,29 +315,29 @@ def compute_mels(pcm: NDArray[np.int16]) -> NDArray[np.float32]:
     return np.log10(power @ _design_mel_bands().T + _FLOOR).astype(np.float32)
 
 
-def make_targets(told: Parameters) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+def make_targets(parameters: Parameters) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
     """Converts parameters to what a decoder should compute, [n, N_TARGETS], its lines in mel and not yet normalised.
 
     Returns:
         The targets, and which of them are defined: neither spectrum nor voicing in silence, no pitch without voice.
     """
-    is_loud = told.power_db > QUIET_DB
-    is_voiced = is_loud & (told.voicing.max(axis=1) > 0)
-    power = (np.maximum(told.power_db, QUIET_DB - 2) - _DB[0]) / _DB[1]
-    pitch = (get_octaves(told.pitch) - _OCTAVES[0]) / _OCTAVES[1]
+    is_loud = parameters.power_db > QUIET_DB
+    is_voiced = is_loud & (parameters.voicing.max(axis=1) > 0)
+    power = (np.maximum(parameters.power_db, QUIET_DB - 2) - _DB[0]) / _DB[1]
+    pitch = (get_octaves(parameters.pitch) - _OCTAVES[0]) / _OCTAVES[1]
     defined = np.column_stack([*[is_loud] * N_LINES, np.ones_like(is_loud), is_voiced, is_loud, is_loud])
-    return np.column_stack([to_mel(told.lines_hz), power, pitch, told.voicing]), defined
+    return np.column_stack([to_mel(parameters.lines_hz), power, pitch, parameters.voicing]), defined
 
 
-def describe_prosody(told: Parameters) -> NDArray[np.float64]:
+def describe_prosody(parameters: Parameters) -> NDArray[np.float64]:
     """Describes each four frames of Codec 2 by N_PROSODY numbers: [4 n] to [n, N_PROSODY].
 
     A step of 1 is about 2.4 semitones, 4 dB, or half of the frame voiced: differences that are heard about equally.
     """
-    power_db = np.clip(told.power_db - QUIET_DB, 0, None).reshape(-1, 4)
-    is_voiced = told.voicing.max(axis=1).reshape(-1, 4) * (power_db > 0)
+    power_db = np.clip(parameters.power_db - QUIET_DB, 0, None).reshape(-1, 4)
+    is_voiced = parameters.voicing.max(axis=1).reshape(-1, 4) * (power_db > 0)
     n_voiced = is_voiced.sum(axis=1)
-    octaves = (get_octaves(told.pitch).reshape(-1, 4) * is_voiced).sum(axis=1) / np.maximum(n_voiced, 1)
+    octaves = (get_octaves(parameters.pitch).reshape(-1, 4) * is_voiced).sum(axis=1) / np.maximum(n_voiced, 1)
     pitch = 5 * octaves * np.minimum(n_voiced / 2, 1)
     return np.column_stack([pitch, power_db[:, :2].mean(axis=1) / 4, power_db[:, 2:].mean(axis=1) / 4, n_voiced / 2])
 

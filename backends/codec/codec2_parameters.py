@@ -45,19 +45,19 @@ def read_parameters(bits: NDArray[np.uint8]) -> Parameters:
     return Parameters(lines_hz, bits[:, :2].astype(np.int64), pitch, energy_db + compute_gain_db(lines_hz))
 
 
-def write_parameters(told: Parameters) -> NDArray[np.uint8]:
+def write_parameters(parameters: Parameters) -> NDArray[np.uint8]:
     """Converts parameters to frames of Codec 2 at 3,200 bit/s, [n, 64] bits; the reverse of `read_parameters`.
 
     Each line frequency is rounded to the nearest step from the one below it. Frames without sound get the least energy.
     """
-    steps, below_hz = np.zeros(told.lines_hz.shape, np.int64), np.zeros(len(told.lines_hz))
+    steps, below_hz = np.zeros(parameters.lines_hz.shape, np.int64), np.zeros(len(parameters.lines_hz))
     for line in range(N_LINES):
-        steps[:, line] = np.clip(np.round((told.lines_hz[:, line] - below_hz) / _LINE_STEP_HZ) - 1, 0, 31)
+        steps[:, line] = np.clip(np.round((parameters.lines_hz[:, line] - below_hz) / _LINE_STEP_HZ) - 1, 0, 31)
         below_hz = below_hz + _LINE_STEP_HZ * (1 + steps[:, line])
     written_hz = _LINE_STEP_HZ * (1 + steps).cumsum(axis=1)
-    energy_db = np.where(told.power_db > QUIET_DB, told.power_db - compute_gain_db(written_hz), _LEAST_DB)
+    energy_db = np.where(parameters.power_db > QUIET_DB, parameters.power_db - compute_gain_db(written_hz), _LEAST_DB)
     energy = np.clip(np.round((energy_db - _LEAST_DB) / _ENERGY_STEP_DB), 0, 31).astype(np.int64)
-    fields = (told.voicing, write_number(_to_gray(told.pitch), 7), write_number(_to_gray(energy), 5))
+    fields = (parameters.voicing, write_number(_to_gray(parameters.pitch), 7), write_number(_to_gray(energy), 5))
     return np.concatenate([*fields, write_number(_to_gray(steps), 5).reshape(len(steps), -1)], axis=1).astype(np.uint8)
 
 

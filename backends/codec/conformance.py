@@ -1,4 +1,4 @@
-"""Conformance test of codecs, ours and others'."""
+"""Conformance test of codecs, built-in ones and plug-ins."""
 
 from collections.abc import Callable
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Conformance test of streaming recognisers, ours and others'."""
+"""Conformance test of streaming recognisers, built-in ones and plug-ins."""
 
 import threading
 import time
@@ -46,8 +46,8 @@ class HeardLog:
         Raises:
             PromiseBroken: they have not ended within the timeout.
         """
-        told = self.wait_until(lambda all_: sum(each.is_final for each in all_) >= n_turns)
-        return [each.text for each in told if each.is_final]
+        transcripts = self.wait_until(lambda all_: sum(each.is_final for each in all_) >= n_turns)
+        return [each.text for each in transcripts if each.is_final]
 
 
 def check_streaming_recogniser(

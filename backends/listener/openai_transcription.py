@@ -57,12 +57,12 @@ class OpenAIListener(Rehearing):
         try:
             answer = await self._client.audio.transcriptions.create(**request)
         except openai.APIError as error:
-            told = translate_error(error, self._options, self._key)
-            if isinstance(told, RequestRefused):
+            translated = translate_error(error, self._options, self._key)
+            if isinstance(translated, RequestRefused):
                 status = str(error.status_code) if isinstance(error, openai.APIStatusError) else ""
-                what = f"The server at {self._options.base_url} refuses audio: {told}."
+                what = f"The server at {self._options.base_url} refuses audio: {translated}."
                 raise BackendError(what, status=status) from None
-            raise told from None  # the cause may quote the key
+            raise translated from None  # the cause may quote the key
         return str(answer.text)
 
     async def shutdown(self) -> None:

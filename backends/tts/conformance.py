@@ -1,4 +1,4 @@
-"""Conformance test of text-to-speech engines, ours and others'."""
+"""Conformance test of text-to-speech engines, built-in ones and plug-ins."""
 
 import contextlib
 

@@ -112,10 +112,10 @@ class Coqui:
             "seed": ids.derive_seed("coqui", text, voice, speed, take),
         }
         try:
-            told, samples = self._worker.call("synthesise", asked)
+            reply, samples = self._worker.call("synthesise", asked)
         except WorkerRefusal as refusal:
             raise TakeRefused(str(refusal)) from refusal
-        return Speech(resample_sound(samples, told["sample_rate_hz"]))
+        return Speech(resample_sound(samples, reply["sample_rate_hz"]))
 
     @property
     def _worker(self) -> Worker:

@@ -80,12 +80,12 @@ class Piper:
         if not words:
             raise SpeechRefused(f"there is nothing to say in {text!r}")
         try:
-            told, samples = self._worker.call(
+            reply, samples = self._worker.call(
                 "synthesise", {"text": text, "voice": voice, "speed": speed, "words": words}
             )
         except WorkerRefusal as refusal:
             raise SpeechRefused(str(refusal)) from refusal
-        return Speech(resample_sound(samples, told["sample_rate_hz"]), _make_timings(words, told["times_s"]))
+        return Speech(resample_sound(samples, reply["sample_rate_hz"]), _make_timings(words, reply["times_s"]))
 
     @property
     def _worker(self) -> Worker:

@@ -1,4 +1,4 @@
-"""Client side of a worker process: one process per engine and options, started on first use and stopped with ours."""
+"""Client side of a worker process: one process per engine and options, started on first use, stopped at exit."""
 
 import json
 import os

@@ -100,7 +100,7 @@ def _is_lack_of_resources(error: Exception) -> bool:
 
 
 def load_engine(engine_file: str) -> type:
-    """Loads the class `ENGINE` of a file, which can import only `backends.workers` of ours."""
+    """Loads the class `ENGINE` of a file, which can import only `backends.workers` of this project."""
     root = Path(__file__).resolve().parents[1]
     load_file("backends", root / "__init__.py", submodule_search_locations=[str(root)])
     engine_class: type = load_file("kame_engine", Path(engine_file)).ENGINE

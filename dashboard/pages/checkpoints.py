@@ -139,7 +139,7 @@ def create_routes(site: Site, checkpoints: Checkpoints) -> APIRouter:
             part="checkpoints",
             checkpoint=checkpoint,
             facts=facts,
-            told=compare_facts([checkpoint]),
+            all_facts=compare_facts([checkpoint]),
             run=checkpoints.find_run(checkpoint),
             digest=digest,
             fault=fault,
@@ -203,7 +203,7 @@ def create_routes(site: Site, checkpoints: Checkpoints) -> APIRouter:
 
     @routes.post("/servers/{run_id}/enter")
     def enter(run_id: str, _: NoWish, request: Request) -> JSONResponse:
-        """Returns the URL of a server's talk page, with the access token if the server takes ours."""
+        """Returns the URL of a server's talk page, with the access token if the server takes the dashboard's."""
         server = describe_server(_read_server_run(site, run_id), request.url.hostname or "")
         if not server.url:
             raise MissingError("That server is not ready.", "Wait until its page says so, or start it again.")
@@ -256,8 +256,8 @@ def _render_report(evaluation: Evaluation) -> Any:
 
 def _format_compare_command(columns: Sequence[tuple[Checkpoint, Evaluation]]) -> str:
     """Returns the command line that compares evaluations item by item."""
-    told = [shlex.quote(f"{checkpoint.key.replace('=', '-')}={each.folder}") for checkpoint, each in columns]
-    return f"kame evaluate compare {' '.join(told)} --out comparison"
+    arguments = [shlex.quote(f"{checkpoint.key.replace('=', '-')}={each.folder}") for checkpoint, each in columns]
+    return f"kame evaluate compare {' '.join(arguments)} --out comparison"
 
 
 def _find_servers(

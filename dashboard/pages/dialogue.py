@@ -65,10 +65,10 @@ def create_routes(site: Site) -> APIRouter:
         flags = read_flagged(dataset.store)
         with closing(TableReader(index, view, flags)) as reader:
             neighbours = reader.find_neighbours(dialogue_id)
-        told = index.fetch_records(
+        oracles = index.fetch_records(
             "SELECT * FROM oracles WHERE dialogue_id = ? AND oracle_version = ?", [dialogue_id, version]
         )
-        oracle = told[0] if told else None
+        oracle = oracles[0] if oracles else None
         row = read_dialogue(dataset.get_file(place["file"]), place["file_row"], dialogue_id)
         return site.render(
             request,
@@ -186,10 +186,10 @@ def make_sound_response(sound: bytes, wanted: str, kept: dict[str, str]) -> Resp
     """
     media_type = "audio/flac" if sound[:4] == b"fLaC" else "audio/ogg"
     headers = {"Accept-Ranges": "bytes", **kept}
-    told = _RANGE.fullmatch(wanted)
-    if told is None or not any(told.groups()):
+    byte_range = _RANGE.fullmatch(wanted)
+    if byte_range is None or not any(byte_range.groups()):
         return Response(sound, media_type=media_type, headers=headers)
-    first, last = told.groups()
+    first, last = byte_range.groups()
     start = int(first) if first else max(0, len(sound) - int(last))
     end = min(len(sound), int(last) + 1) if first and last else len(sound)
     if start >= end:

@@ -44,7 +44,7 @@ def create_routes(site: Site) -> APIRouter:
             name
             for (name,) in index.fetch_rows("SELECT dialogue_id FROM dialogues WHERE item_id = ? ORDER BY 1", [item])
         ]
-        runs = [each for each in list_run_files(dataset, rows[0]["source"]) if each.told is not None]
+        runs = [each for each in list_run_files(dataset, rows[0]["source"]) if each.content is not None]
         return site.render(
             request,
             "refused.html",

@@ -90,10 +90,10 @@ def create_routes(site: Site) -> APIRouter:
     def get_log(run_id: str, first: int = 0) -> dict[str, Any]:
         """Returns the lines of a run's log from an offset on, at most 1,000, and whether there may be more."""
         lines = site.get_scheduler().read_log(run_id, min(max(0, first), MAX_LOG_FIRST), MAX_LOG_LINES)
-        told = [
+        entries = [
             {"id": each.line_id, "at": f"{each.at:%H:%M:%S}", "level": each.level, "text": each.text} for each in lines
         ]
-        return {"lines": told, "is_more": len(lines) == MAX_LOG_LINES}
+        return {"lines": entries, "is_more": len(lines) == MAX_LOG_LINES}
 
     @routes.post("/{run_id}/cancel")
     def cancel_run(run_id: str) -> dict[str, Any]:
@@ -122,9 +122,9 @@ def _find_results(site: Site, run: Run) -> list[Made]:
     """
     if run.kind not in ("refresh", "train"):
         return []
-    told = run.settings.get("out") or KINDS[run.kind].config.model_fields["out"].get_default()
+    out = run.settings.get("out") or KINDS[run.kind].config.model_fields["out"].get_default()
     try:
-        folder = Path(str(told)).expanduser().resolve()
+        folder = Path(str(out)).expanduser().resolve()
     except (OSError, RuntimeError, ValueError):  # no path at all
         return []
     if run.kind == "refresh":

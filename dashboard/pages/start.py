@@ -86,21 +86,21 @@ def create_routes(site: Site) -> APIRouter:
         )
 
     @routes.post("/{kind}/check")
-    def check_form(kind: str, told: FormRequest) -> dict[str, Any]:
+    def check_form(kind: str, form: FormRequest) -> dict[str, Any]:
         """Returns the errors of a form (`faults`), and the inputs that this machine lacks (`missing`), by field."""
-        settings, faults = _read_form(site, kind, told)
+        settings, faults = _read_form(site, kind, form)
         known = () if site.scheduler is None else site.scheduler.list_choices().get("sources", ())
         return {"faults": faults, "missing": find_missing_inputs(kind, settings, known)}
 
     @routes.post("/{kind}/plan")
-    def plan_run(kind: str, told: FormRequest) -> dict[str, Any]:
+    def plan_run(kind: str, form: FormRequest) -> dict[str, Any]:
         """Returns the estimate of a run; only the errors of the form if it has some."""
-        settings, faults = _read_form(site, kind, told)
+        settings, faults = _read_form(site, kind, form)
         rows = [] if faults else [_format_estimate(each) for each in site.get_scheduler().plan(kind, settings)]
         return {"faults": faults, "figures": rows}
 
     @routes.post("/{kind}")
-    def start_run(kind: str, told: FormRequest) -> dict[str, Any]:
+    def start_run(kind: str, form: FormRequest) -> dict[str, Any]:
         """Starts a run and returns the URL of its page; with a cron expression, schedules it (URL of the list of runs).
 
         `then` counts only for a schedule.
@@ -108,13 +108,13 @@ def create_routes(site: Site) -> APIRouter:
         Raises:
             RefusedRunError: the form has errors (the first one is named), or the scheduler rejects the run.
         """
-        settings, faults = _read_form(site, kind, told)
+        settings, faults = _read_form(site, kind, form)
         if faults:
             path, text = next(iter(faults.items()))
             raise RefusedRunError(f"{path}: {text}".removeprefix(": "), "Correct the fields that the form marks.")
-        if told.cron:
-            like = _find_training(site, kind, told.then) if told.then else None
-            site.get_scheduler().add_schedule(kind, settings, told.cron.strip(), told.timezone.strip() or "UTC")
+        if form.cron:
+            like = _find_training(site, kind, form.then) if form.then else None
+            site.get_scheduler().add_schedule(kind, settings, form.cron.strip(), form.timezone.strip() or "UTC")
             if like is not None:
                 dataset = settings.get("out", RefreshConfig.model_fields["out"].default)
                 site.get_scheduler().train_after_refresh(dataset, like.settings)
@@ -124,9 +124,9 @@ def create_routes(site: Site) -> APIRouter:
     return routes
 
 
-def _read_form(site: Site, kind: str, told: FormRequest) -> tuple[dict[str, Any], dict[str, str]]:
+def _read_form(site: Site, kind: str, form: FormRequest) -> tuple[dict[str, Any], dict[str, str]]:
     """Returns the settings of a form, and its errors by path, including what this dashboard does not allow."""
-    settings, faults = read_form(_get_kind(kind).config, told.values)
+    settings, faults = read_form(_get_kind(kind).config, form.values)
     return settings, site.limits.find_faults(settings) | faults
 
 

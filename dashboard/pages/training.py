@@ -70,10 +70,10 @@ async def _stream_updates(site: Site, request: Request, runs: list[TrainingRun])
     while not site.is_ending.is_set() and not await request.is_disconnected():
         quiet_s += _LOOK_EVERY_S
         for number, (run, feed) in enumerate(zip(runs, feeds, strict=True)):
-            told = await run_in_threadpool(_read_update, run, feed, texts, states[number])
-            if told is not None:
-                states[number], quiet_s = told["state"], 0.0
-                yield f"data: {json.dumps({'run': number, **told}, allow_nan=False)}\n\n".encode()
+            event = await run_in_threadpool(_read_update, run, feed, texts, states[number])
+            if event is not None:
+                states[number], quiet_s = event["state"], 0.0
+                yield f"data: {json.dumps({'run': number, **event}, allow_nan=False)}\n\n".encode()
         if quiet_s >= _QUIET_S:
             quiet_s = 0.0
             yield b":\n\n"  # so that no proxy takes it for dead
@@ -91,5 +91,5 @@ def _read_update(
     said = texts.read() if texts else None
     if update is None and said is None and state == state_before:
         return None
-    told = {"state": state, "age_s": run.compute_age_s(), **(update.to_json() if update else {})}
-    return {**told, "free": said.to_json()} if said else told
+    event = {"state": state, "age_s": run.compute_age_s(), **(update.to_json() if update else {})}
+    return {**event, "free": said.to_json()} if said else event

@@ -23,15 +23,15 @@ export function setUpFlags(address) {
     const body = JSON.stringify({ is_flagged: isFlagged, reason: byId("reason").value });
     try {
       const answer = await fetch(address, { method: "POST", headers, body });
-      const told = await answer.json();
+      const reply = await answer.json();
       if (answer.status === 401) {
         sessionStorage.removeItem(TOKEN);
         byId("token-label").hidden = false;
       }
-      if (!answer.ok) throw new Error(`${told.error} ${told.remedy}`.trim());
-      button.setAttribute("aria-pressed", told.flag !== null);
-      byId("flag-text").textContent = told.flag === null ? "Flag" : `Flagged: ${told.flag}`;
-      byId("flag-clear").hidden = told.flag === null;
+      if (!answer.ok) throw new Error(`${reply.error} ${reply.remedy}`.trim());
+      button.setAttribute("aria-pressed", reply.flag !== null);
+      byId("flag-text").textContent = reply.flag === null ? "Flag" : `Flagged: ${reply.flag}`;
+      byId("flag-clear").hidden = reply.flag === null;
       dialog.close();
     } catch (error) {
       byId("flag-fault").textContent = error.message;

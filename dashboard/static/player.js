@@ -71,7 +71,7 @@ export class Player extends EventTarget {
     this.#tell("state");
   }
 
-  /** Plays only one speaker, in both ears, or both again; muting is ignored meanwhile. */
+  /** Plays only one speaker, in both ears, or both again; with only one, muting is ignored. */
   toggleSolo(speaker) {
     this.solo = this.solo === speaker ? null : speaker;
     this.#setGains();

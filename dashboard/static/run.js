@@ -9,11 +9,11 @@ const log = document.getElementById("log");
 const state = document.getElementById("log-state");
 const known = new Set();
 
-function lineOf(told) {
+function lineOf(entry) {
   const line = document.createElement("li");
-  line.className = `is-${told.level}`;
-  const at = Object.assign(document.createElement("time"), { textContent: told.at });
-  line.append(at, ` ${told.text}`);
+  line.className = `is-${entry.level}`;
+  const at = Object.assign(document.createElement("time"), { textContent: entry.at });
+  line.append(at, ` ${entry.text}`);
   return line;
 }
 
@@ -23,15 +23,15 @@ async function follow() {
   let wait = EVERY_MS;
   try {
     const answer = await fetch(`${document.querySelector("main").dataset.log}?first=${Math.max(0, known.size - AGAIN)}`);
-    const told = await answer.json();
-    if (!answer.ok) throw new Error(`${told.error} ${told.remedy}`);
+    const reply = await answer.json();
+    if (!answer.ok) throw new Error(`${reply.error} ${reply.remedy}`);
     const isAtEnd = log.scrollTop + log.clientHeight >= log.scrollHeight - 30;
-    const added = told.lines.filter((each) => !known.has(each.id));
+    const added = reply.lines.filter((each) => !known.has(each.id));
     for (const each of added) known.add(each.id);
     log.append(...added.map(lineOf));
     while (log.childElementCount > MOST_SHOWN) log.firstElementChild.remove();
     if (isAtEnd) log.scrollTop = log.scrollHeight;
-    const isWhole = !told.is_more;
+    const isWhole = !reply.is_more;
     const lines = known.size === 1 ? "1 line" : `${known.size} lines`;
     state.textContent = isAlive ? `${lines}; new lines appear as they are written` : known.size ? lines : "the log is empty";
     if (isWhole && !isAlive) return;

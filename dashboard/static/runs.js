@@ -45,9 +45,9 @@ document.addEventListener("click", async (event) => {
   if (!button || (button.dataset.sure && !confirm(button.dataset.sure))) return;
   setBusy(button, true);
   try {
-    const told = await post(button.dataset.post, JSON.parse(button.dataset.body));
+    const reply = await post(button.dataset.post, JSON.parse(button.dataset.body));
     addEventListener("pagehide", () => setBusy(button, false), { once: true }); // who comes back may press again
-    location.assign(button.dataset.then ?? told.url);
+    location.assign(button.dataset.then ?? reply.url);
   } catch (error) {
     show(error.message);
     setBusy(button, false);

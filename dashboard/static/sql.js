@@ -36,14 +36,14 @@ async function run() {
   try {
     const address = `${form.dataset.result}.json?${new URLSearchParams({ query: query.value })}`;
     const answer = await fetch(address, { signal: mine.signal });
-    const told = await answer.json();
-    if (!answer.ok) throw new Error(`${told.error} ${told.remedy ?? ""}`.trim());
-    table.tHead.replaceChildren(cells("th", told.columns));
-    table.tBodies[0].replaceChildren(...told.rows.map((row) => cells("td", row)));
-    table.hidden = told.columns.length === 0;
+    const reply = await answer.json();
+    if (!answer.ok) throw new Error(`${reply.error} ${reply.remedy ?? ""}`.trim());
+    table.tHead.replaceChildren(cells("th", reply.columns));
+    table.tBodies[0].replaceChildren(...reply.rows.map((row) => cells("td", row)));
+    table.hidden = reply.columns.length === 0;
     const seconds = ((performance.now() - began) / 1000).toFixed(1);
-    const rest = told.is_cut ? ", the first of more: take them as CSV or Parquet" : "";
-    status.textContent = `${told.rows.length} rows${rest}, in ${seconds} s`;
+    const rest = reply.is_cut ? ", the first of more: take them as CSV or Parquet" : "";
+    status.textContent = `${reply.rows.length} rows${rest}, in ${seconds} s`;
   } catch (error) {
     if (error.name === "AbortError") return;
     table.hidden = true;

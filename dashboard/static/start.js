@@ -53,8 +53,8 @@ async function check() {
   if (!hasToken()) return;
   const mine = ++newest;
   try {
-    const told = await post(`${form.getAttribute("action")}/check`, { values: read() });
-    if (mine === newest) showFaults(told);
+    const reply = await post(`${form.getAttribute("action")}/check`, { values: read() });
+    if (mine === newest) showFaults(reply);
   } catch (error) {
     status.textContent = error.message;
   }
@@ -81,11 +81,11 @@ async function showPlan() {
   const mine = ++newestPlan;
   state.textContent = "Estimating …";
   try {
-    const told = await post(`${form.getAttribute("action")}/plan`, { values: read() });
+    const reply = await post(`${form.getAttribute("action")}/plan`, { values: read() });
     if (mine !== newestPlan) return;
-    const n = Object.keys(told.faults).length;
+    const n = Object.keys(reply.faults).length;
     state.textContent = n ? `${n === 1 ? "1 field needs" : `${n} fields need`} a correction before the estimate can be made.` : "";
-    fillPlan(n ? [] : told.figures);
+    fillPlan(n ? [] : reply.figures);
   } catch (error) {
     if (mine !== newestPlan) return;
     state.textContent = error.message;
@@ -153,10 +153,10 @@ form.addEventListener("submit", async (event) => {
   submit.disabled = true;
   try {
     const values = read();
-    const told = await post(`${form.getAttribute("action")}/check`, { values });
-    showFaults(told);
-    const missing = onlyMissing(told);
-    if (Object.keys(told.faults).length || (missing && missing !== accepted)) {
+    const reply = await post(`${form.getAttribute("action")}/check`, { values });
+    showFaults(reply);
+    const missing = onlyMissing(reply);
+    if (Object.keys(reply.faults).length || (missing && missing !== accepted)) {
       accepted = missing;
       if (missing) {
         submit.textContent = `${nameSubmit()} anyway`;

@@ -2,7 +2,7 @@
 const chosen = localStorage.getItem("theme");
 if (chosen) document.documentElement.dataset.theme = chosen;
 const prefersDark = matchMedia("(prefers-color-scheme: dark)");
-const tellTheme = () => dispatchEvent(new Event("themechange")); // what is drawn on a canvas is drawn anew
+const tellTheme = () => dispatchEvent(new Event("themechange")); // what is drawn on a canvas is redrawn
 prefersDark.addEventListener("change", tellTheme);
 
 addEventListener("DOMContentLoaded", () => {

@@ -45,9 +45,9 @@ export async function post(address, body) {
     sessionStorage.removeItem(KEY);
     if (await ask("That token was wrong. Enter the token of this dashboard.")) return post(address, body);
   }
-  const told = await answer.json();
-  if (!answer.ok) throw new Error(`${told.error} ${told.remedy ?? ""}`.trim());
-  return told;
+  const reply = await answer.json();
+  if (!answer.ok) throw new Error(`${reply.error} ${reply.remedy ?? ""}`.trim());
+  return reply;
 }
 
 /** Returns whether a token is kept for this tab, right or wrong. */

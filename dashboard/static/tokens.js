@@ -68,9 +68,9 @@ export class Tokens extends EventTarget {
     const chosen = this.#parts.folder.selectedOptions[0];
     try {
       const answer = await fetch(`${this.#parts.address}${encodeURIComponent(chosen.value)}?of=${chosen.dataset.of}`);
-      const told = await answer.json();
-      if (!answer.ok) throw new Error(`${told.error} ${told.remedy}`);
-      this.#row = told;
+      const reply = await answer.json();
+      if (!answer.ok) throw new Error(`${reply.error} ${reply.remedy}`);
+      this.#row = reply;
     } catch (error) {
       this.#row = null;
       this.#fail(`The token row cannot be shown: ${error.message}`);
@@ -241,8 +241,8 @@ export class Tokens extends EventTarget {
 
   #values(speaker, frame) {
     const { text, codes, oracle } = this.#at(speaker, frame);
-    const told = (id) => (id === this.#row.padding_id ? "·" : this.#name(id));
-    return [told(text), ...codes.map((code) => code ?? "–"), this.#row.speakers[speaker].events.length ? told(oracle) : ""];
+    const label = (id) => (id === this.#row.padding_id ? "·" : this.#name(id));
+    return [label(text), ...codes.map((code) => code ?? "–"), this.#row.speakers[speaker].events.length ? label(oracle) : ""];
   }
 
   /** Fills the table of all frames when it is opened for the first time. */

@@ -12,7 +12,7 @@ const runs = rows.map((row, number) => ({
   name: row.querySelector("th a").textContent,
   swatch: row.querySelector(".swatch"),
   curves: {},
-  toldAtMs: null,
+  updatedAtMs: null,
 }));
 const curves = new Curves(document.getElementById("curves"), runs);
 const texts = new FreeRunning(document.getElementById("free"));
@@ -47,21 +47,21 @@ function showState(run, { state, age_s: ageS }) {
   const chip = rows[run.number].querySelector(".state");
   chip.textContent = state;
   chip.className = `chip state ${state}`;
-  run.toldAtMs = ageS === null ? null : Date.now() - 1000 * ageS;
+  run.updatedAtMs = ageS === null ? null : Date.now() - 1000 * ageS;
 }
 
 function showAges() {
-  for (const { number, toldAtMs } of runs) {
-    if (toldAtMs === null) continue;
-    const s = (Date.now() - toldAtMs) / 1000;
+  for (const { number, updatedAtMs } of runs) {
+    if (updatedAtMs === null) continue;
+    const s = (Date.now() - updatedAtMs) / 1000;
     const [value, unit] = s < 100 ? [s, "s"] : s < 6000 ? [s / 60, "min"] : s < 172_800 ? [s / 3600, "h"] : [s / 86_400, "days"];
     rows[number].querySelector(".of-age").textContent = `${Math.round(Math.max(0, value))} ${unit} ago`;
   }
 }
 
 /** Adds notes to the top of the table as plain text, and removes the oldest above `MOST_NOTES`. */
-function showNotes(run, told) {
-  for (const { kind, step, ...rest } of told) {
+function showNotes(run, added) {
+  for (const { kind, step, ...rest } of added) {
     const row = document.createElement("tr");
     row.dataset.run = run.number;
     const said = Object.entries(rest).map(([name, value]) => {
@@ -78,23 +78,23 @@ function showNotes(run, told) {
 
 /** Shows an event of the stream; with `is_anew`, it replaces all curves and notes of its run. */
 function take({ data }) {
-  const told = JSON.parse(data);
-  const run = runs[told.run];
-  showState(run, told);
+  const update = JSON.parse(data);
+  const run = runs[update.run];
+  showState(run, update);
   showAges();
-  if (told.free) {
-    texts.show(told.free);
-    if (told.free.n_damaged) fail(`${told.free.n_damaged} lines of the texts of free running cannot be read; the rest is shown.`);
+  if (update.free) {
+    texts.show(update.free);
+    if (update.free.n_damaged) fail(`${update.free.n_damaged} lines of the texts of free running cannot be read; the rest is shown.`);
   }
-  if (!told.curves) return;
-  if (told.is_anew) {
+  if (!update.curves) return;
+  if (update.is_anew) {
     run.curves = {};
     notes.querySelectorAll(`[data-run="${run.number}"]`).forEach((row) => row.remove());
   }
-  for (const [kind, added] of Object.entries(told.curves)) append((run.curves[kind] ??= {}), added);
-  showNotes(run, told.notes);
+  for (const [kind, added] of Object.entries(update.curves)) append((run.curves[kind] ??= {}), added);
+  showNotes(run, update.notes);
   showNewest(run);
-  if (told.n_damaged) fail(`${told.n_damaged} lines of the metrics of ${run.name} cannot be read; the rest is shown.`);
+  if (update.n_damaged) fail(`${update.n_damaged} lines of the metrics of ${run.name} cannot be read; the rest is shown.`);
   document.getElementById("waiting")?.remove();
   draw();
 }
@@ -115,7 +115,7 @@ function draw() {
   });
 }
 
-// A browser allows a server six connections: a page that nobody sees gives its own back, and begins anew later.
+// A browser allows a server six connections: a page that nobody sees gives its own back, and reconnects later.
 let source = null;
 /** Opens the event stream again, or closes it while the page is hidden. */
 function follow() {

@@ -33,7 +33,7 @@ export function openSession(wanted, on) {
     },
     change: (changes) => send({ type: "session.update", kame: changes }),
     reset() {
-      this.nSent = 0; // the session's clock begins anew
+      this.nSent = 0; // the session's clock restarts
       send({ type: "session.update", kame: { reset: true } });
     },
     close: () => socket.close(),

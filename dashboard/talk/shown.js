@@ -73,7 +73,7 @@ export class Oracles {
   }
 
   /** Appends words to an oracle. Returns its age in seconds at its first words; null later, or if it is unknown. */
-  told({ oracle, text, age_s: ageS }) {
+  received({ oracle, text, age_s: ageS }) {
     const one = this.found.get(oracle);
     if (!one) return null; // asked before this page listened
     const isFirst = !one.item.isConnected;

@@ -158,7 +158,7 @@ const does = {
   },
   oracle_asked: (data) => oracles.asked(data),
   oracle(data) {
-    const ageS = oracles.told(data);
+    const ageS = oracles.received(data);
     if (ageS !== null) show("whisper_after", ageS);
   },
   oracle_failed: (data) => oracles.failed(data),

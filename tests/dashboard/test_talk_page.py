@@ -205,7 +205,7 @@ ASKED_A_THOUSAND_TIMES = """async () => {
   const { Oracles } = await import("/shown.js");
   const oracles = new Oracles(document.createElement("ol"), document.createElement("p"));
   for (let oracle = 0; oracle < 1000; oracle++) oracles.asked({ oracle, back_end: "a" });
-  oracles.told({ oracle: 999, text: "Paris", age_s: 0.5 });
+  oracles.received({ oracle: 999, text: "Paris", age_s: 0.5 });
   return [oracles.found.size, oracles.list.textContent];
 }"""
 

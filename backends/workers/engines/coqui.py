@@ -59,8 +59,8 @@ class CoquiSynthesiser:
         files = (synthesizer.tts_checkpoint, synthesizer.tts_config_path, synthesizer.vocoder_checkpoint, *more)
         digests = [_digest_model(Path(file)) for file in files if file and Path(file).exists()]
         licence = _find_licence(self._api.manager.models_dict, self._api.model_name)
-        told = {"voices": voices, "files": digests, "licence": licence}
-        return told | {"has_speed": self._has_speed(), "max_chars": self._find_max_chars()}, b""
+        description = {"voices": voices, "files": digests, "licence": licence}
+        return description | {"has_speed": self._has_speed(), "max_chars": self._find_max_chars()}, b""
 
     def probe(self) -> None:
         """Synthesises an easy text."""

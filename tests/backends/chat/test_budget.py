@@ -12,7 +12,7 @@ import pytest
 from backends.chat.budget import RUN_ENV, ChatUsage, ModelSpending, Spending, compute_usd, list_spending, set_run_id
 from backends.chat.cache import ReplyCache, StoredReply
 from backends.chat.client import OpenAIChatClient, ask_all
-from backends.chat.model_names import NOT_TOLD
+from backends.chat.model_names import NOT_REPORTED
 from backends.chat.protocol import ChatReply
 from data_schemas.config import BudgetConfig, ChatConfig, PriceConfig
 from data_schemas.errors import BudgetError, ConfigError
@@ -212,7 +212,7 @@ def test_the_model_that_was_asked_is_no_news(answers_as: str, tmp_path: Path, ca
         use(endpoint_at(root), tmp_path, asking(numbered(3)), CONFIG)
     (model,) = spent_by(tmp_path, "mine")
     assert model.answered_by == {answers_as or MODEL: 3}
-    assert model.system_fingerprints == {"fp_1" if answers_as else NOT_TOLD: 3}
+    assert model.system_fingerprints == {"fp_1" if answers_as else NOT_REPORTED: 3}
     assert warnings(caplog) == []
 
 
