@@ -111,7 +111,7 @@ def main() -> None:
     parser.add_argument("--slower", type=float, default=1.0, help="factor by which audio is slower than real time")
     options = parser.parse_args()
     kokoro = Kokoro()
-    voices = [voice.name for voice in kokoro.voices()]
+    voices = [voice.name for voice in kokoro.list_voices()]
     speeches = [kokoro.synthesise(text, voices[number % len(voices)], 1.0) for number, text in enumerate(SENTENCES)]
     interval_s = min(10.0, 0.4 * options.slower)
     listening = MoonshineListenerOptions(interval_s=interval_s, final_timeout_s=60.0, piece_timeout_s=600.0)

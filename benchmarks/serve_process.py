@@ -64,5 +64,5 @@ def run_server(checkpoint: str, settings: Sequence[str], n_descriptors: int | No
 def speak_sentences() -> list[Samples]:
     """Returns the audio of each of `SENTENCES`, spoken by Kokoro."""
     kokoro = Kokoro()
-    voice = kokoro.voices()[0].name
+    voice = kokoro.list_voices()[0].name
     return [kokoro.synthesise(each.text, voice, 1.0).samples for each in SENTENCES]

@@ -135,7 +135,7 @@ def _count_utterances(config: RefreshConfig, part: Part) -> int:
 def measure_alignment() -> dict[str, float]:
     """Returns the speed of aligning synthesised texts on one core, by processor time, as a multiple of real time."""
     tts, aligner = Kokoro(), PocketsphinxAligner()
-    voice = tts.voices()[0].name
+    voice = tts.list_voices()[0].name
     spoken = [(text, tts.synthesise(text, voice, 1.0).samples) for text in generate_texts(N_ALIGNED, 2)]
     aligner.align(spoken[0][1], SAMPLE_RATE_HZ, split_words(spoken[0][0]))  # loads the model
     started_s = time.process_time()

@@ -104,7 +104,7 @@ class Tally:
 def build_stages(truth: str) -> tuple[SpeechStage, AlignmentStage]:
     """Builds the stages of speech, with the synthesiser `truth`, and of alignment, with the default aligner."""
     tts = registry.build("tts", truth, {})
-    voices = [voice.name for voice in tts.voices()]
+    voices = [voice.name for voice in tts.list_voices()]
     config = SpeechConfig(tts=truth, voices_b=voices[1:] or voices)  # an engine of one voice says both speakers
     limits = AlignmentConfig(min_mean_score={})  # given for our voices; others score otherwise
     aligner = registry.build("aligner", limits.aligner, {})

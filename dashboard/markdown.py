@@ -16,7 +16,7 @@ _FRONT_MATTER = re.compile(r"\A---\r?\n.*?\r?\n---\r?\n", re.DOTALL)
 _WEB_ADDRESS = re.compile(r"https?://", re.IGNORECASE)
 _LEVELS_DOWN: Final = 1
 
-AddressOf = Callable[[str], str | None]
+FindAddress = Callable[[str], str | None]
 """Function from a picture's reference to its URL; None if it is not shown."""
 
 
@@ -37,28 +37,28 @@ def read_markdown(folder: Path, name: str) -> str | None:
     return text if len(content) <= MOST_BYTES else f"{text}\n\n(What follows is left out: the file is too long.)"
 
 
-def render_markdown(text: str, address_of: AddressOf = lambda name: None) -> Markup:
+def render_markdown(text: str, find_address: FindAddress = lambda name: None) -> Markup:
     """Renders Markdown as HTML: HTML in it is escaped, and links may lead only to web pages.
 
     Args:
         text: CommonMark with tables; front matter is removed.
-        address_of: returns the URL of a picture; others are shown as their titles.
+        find_address: returns the URL of a picture; others are shown as their titles.
     """
     reader = MarkdownIt("commonmark", {"html": False, "maxNesting": 20}).enable("table")
     reader.validateLink = lambda address: True  # type: ignore[method-assign,assignment]  # each is looked at below
     for name, rule in _RULES.items():
         reader.add_render_rule(name, rule)
     tokens = reader.parse(_FRONT_MATTER.sub("", text, count=1))
-    _make_safe(tokens, address_of)
+    _make_safe(tokens, find_address)
     # everything in it went through the reader's own escaping, or this module's
     return Markup(reader.renderer.render(tokens, reader.options, {}))  # noqa: S704
 
 
-def _make_safe(tokens: Sequence[Token], address_of: AddressOf) -> None:
+def _make_safe(tokens: Sequence[Token], find_address: FindAddress) -> None:
     """Removes unsafe addresses from tokens in place, and lowers headings by a level, below the page's own.
 
     A link keeps its address if it begins with http:// or https://; its text stays in any case. A picture gets the URL
-    that `address_of` returns for its reference, or is shown as its title.
+    that `find_address` returns for its reference, or is shown as its title.
     """
     for token in tokens:
         if token.type in ("heading_open", "heading_close"):
@@ -69,9 +69,9 @@ def _make_safe(tokens: Sequence[Token], address_of: AddressOf) -> None:
                 {"href": address, "rel": "noreferrer nofollow"} if _WEB_ADDRESS.match(address) else {"class": "no-link"}
             )
         elif token.type == "image":
-            found = address_of(str(token.attrGet("src")))
+            found = find_address(str(token.attrGet("src")))
             token.attrs = {} if found is None else {"src": found}
-        _make_safe(token.children or (), address_of)
+        _make_safe(token.children or (), find_address)
 
 
 def _render_table_open(*_: Any) -> str:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 LOGGER = logging.getLogger("kame.chat")
-"""Logs nothing until there is a handler: that of `written_to` or the caller's own."""
+"""Logs nothing until there is a handler: that of `log_to_file` or the caller's own."""
 LOGGER.addHandler(logging.NullHandler())
 
 
@@ -17,10 +17,10 @@ def log_try(event: str, **fields: Any) -> None:
 
 
 @contextmanager
-def written_to(path: Path) -> Iterator[None]:
+def log_to_file(path: Path) -> Iterator[None]:
     """Appends the events logged in the block to a file, one JSON object per line, with the time in UTC as `timestamp`.
 
-    Meanwhile they do not go to the parent logger. Without events, only the file's folder is created.
+    Within the block they do not go to the parent logger. Without events, only the file's folder is created.
     """
     from pythonjsonlogger.json import JsonFormatter
 

@@ -51,14 +51,14 @@ def check_text_to_speech(tts: TextToSpeech, *, is_repeatable: bool = True) -> No
 
 def _check_voices(tts: TextToSpeech) -> list[str]:
     """Checks the list of voices and returns their names."""
-    voices = tts.voices()
+    voices = tts.list_voices()
     require(voices, "there is at least one voice")
     names = [voice.name for voice in voices]
     require(len(set(names)) == len(names), "voices have different names")
     require(len({voice.digest for voice in voices}) == len(names), "voices have different digests")
     for voice in voices:
         require(voice.digest and voice.language and voice.licence, f"voice {voice.name} has a language and a licence")
-    require([voice.name for voice in tts.voices()] == names, "voices have the same order each time")
+    require([voice.name for voice in tts.list_voices()] == names, "voices have the same order each time")
     return names
 
 

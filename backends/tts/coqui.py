@@ -52,7 +52,7 @@ class CoquiOptions(WorkerOptions):
 class Coqui:
     """Synthesises speech with coqui-tts; the same arguments give the same samples on one kind of processor.
 
-    The first use of `digest`, `has_speed`, `max_chars` or a method starts the worker, with the errors of `voices`.
+    The first use of `digest`, `has_speed`, `max_chars` or a method starts the worker, with the errors of `list_voices`.
     """
 
     name = "coqui"
@@ -73,7 +73,7 @@ class Coqui:
             self._options.language,
         )
 
-    def voices(self) -> Sequence[Voice]:
+    def list_voices(self) -> Sequence[Voice]:
         """Returns the chosen speakers, or all: the voices to clone, else the model's speakers, else its only voice.
 
         Raises:

@@ -42,7 +42,7 @@ class DoubleTts:
     max_calls_in_flight = 1
     digest = ids.digest("double tts", 1)
 
-    def voices(self) -> Sequence[Voice]:
+    def list_voices(self) -> Sequence[Voice]:
         """Returns three voices that differ in pitch."""
         return tuple(Voice(name, "en-us", "Apache-2.0", ids.digest("double voice", name)) for name in _VOICES)
 

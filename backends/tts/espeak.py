@@ -79,7 +79,7 @@ class Espeak:
         """Digest of the library's version and `_RECIPE`."""
         return ids.digest("espeak", _RECIPE, get_versions("espeakng-loader", "soxr"))
 
-    def voices(self) -> Sequence[Voice]:
+    def list_voices(self) -> Sequence[Voice]:
         """Returns four accents of one synthetic voice."""
         return tuple(
             Voice(name=name, language=language, licence="GPL-3.0", digest=ids.digest("espeak voice", name))

@@ -210,7 +210,7 @@ class Kokoro:
         """Digest of the model, engine versions and `_RECIPE`; voices have their own digests."""
         return ids.digest("kokoro", _RECIPE, kokoro_assets.MODEL_SHA256, [[name, version(name)] for name in _ENGINE])
 
-    def voices(self) -> Sequence[Voice]:
+    def list_voices(self) -> Sequence[Voice]:
         """Returns the 28 English voices, best first, or five Japanese speakers' before `make voices`."""
         return self._voices
 

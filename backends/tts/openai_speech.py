@@ -72,7 +72,7 @@ class OpenAISpeech:
         form = [options.response_format, rate_hz, options.language]
         return ids.digest("openai speech", _RECIPE, get_versions("soxr"), options.model, options.revision, form)
 
-    def voices(self) -> Sequence[Voice]:
+    def list_voices(self) -> Sequence[Voice]:
         """Returns the voices of the options, in order."""
         return self._voices
 

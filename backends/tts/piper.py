@@ -53,7 +53,7 @@ class Piper:
         """Digest of `_RECIPE`, the requirements of Piper's environment and soxr's version; voices have their own."""
         return ids.digest("piper", _RECIPE, get_versions("soxr"), get_environment("piper").compute_digest())
 
-    def voices(self) -> Sequence[Voice]:
+    def list_voices(self) -> Sequence[Voice]:
         """Returns the voices of the configured files, or the included one.
 
         Raises:

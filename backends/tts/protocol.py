@@ -44,7 +44,7 @@ class TextToSpeech(Engine, Protocol):
         1 unless it works over a network, where concurrency saves waiting.
         """
 
-    def voices(self) -> Sequence[Voice]:
+    def list_voices(self) -> Sequence[Voice]:
         """Returns the available voices, best first; never empty."""
 
     def synthesise(self, text: str, voice: str, speed: float, take: int = 0) -> Speech:

@@ -246,12 +246,12 @@ def _render_report(evaluation: Evaluation) -> Any:
     """Returns an evaluation's report as HTML; None if there is none."""
     text = read_markdown(evaluation.folder, _REPORT)
 
-    def address_of(name: str) -> str | None:
+    def find_plot_address(name: str) -> str | None:
         """Returns the URL of a plot of the report; None for other pictures."""
         found = _PLOT.fullmatch(name)
         return f"/checkpoints/evaluations/{quote(evaluation.key, safe='')}/plots/{found[1]}" if found else None
 
-    return None if text is None else render_markdown(text, address_of)
+    return None if text is None else render_markdown(text, find_plot_address)
 
 
 def _format_compare_command(columns: Sequence[tuple[Checkpoint, Evaluation]]) -> str:

@@ -53,7 +53,7 @@ def create_routes(site: Site) -> APIRouter:
         first = (page - 1) * PAGE_RUNS
         runs = site.get_scheduler().list_runs([kind] if kind else list(KINDS), states, first, PAGE_RUNS + 1)
 
-        def address(**changed: str | int) -> str:
+        def make_address(**changed: str | int) -> str:
             """Returns the URL of this list with some of its filters changed."""
             pairs = {"kind": kind, "state": state, "page": page} | changed
             kept = {name: value for name, value in pairs.items() if value not in ("", 1)}
@@ -72,7 +72,7 @@ def create_routes(site: Site) -> APIRouter:
             kind=kind,
             state=state,
             page=page,
-            address=address,
+            address=make_address,
         )
 
     @routes.get("/{run_id}", response_class=HTMLResponse)

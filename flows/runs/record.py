@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from backends.chat.budget import ChatUsage, list_spending, set_run_id
-from backends.chat.log import written_to
+from backends.chat.log import log_to_file
 from backends.chat.postgres_cache import open_reply_cache
 from data_schemas import ids
 from data_schemas.config import RefreshConfig
@@ -83,7 +83,7 @@ def record_run(config: RefreshConfig) -> Iterator[RunRecord]:
     log = Path(Store(config.out).resolve_path(f"runs/{run_id}.chat.jsonl"))
     n_bytes_before = _count_bytes(config.out)
     try:
-        with UsageMeter() as meter, set_run_id(run_id), written_to(log):
+        with UsageMeter() as meter, set_run_id(run_id), log_to_file(log):
             try:
                 yield record
             finally:

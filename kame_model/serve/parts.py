@@ -226,7 +226,7 @@ def _load_voice(config: ServeConfig) -> TextToSpeech | None:
     """
     try:
         tts: TextToSpeech = registry.build("tts", config.cascade.tts, config.cascade.options)
-        tts.synthesise("Hello.", tts.voices()[0].name, config.cascade.speed)
+        tts.synthesise("Hello.", tts.list_voices()[0].name, config.cascade.speed)
     except (ConfigError, BackendError) as error:
         if config.mode == "cascade" or config.voice == "synthesised" or config.cascade.options:
             raise

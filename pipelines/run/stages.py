@@ -150,7 +150,7 @@ def list_missing(language: str, engines: Iterable[TextToSpeech], aligner: Aligne
     missing += [
         f"a voice of {tts.name}"
         for tts in engines
-        if not any(voice.language.split("-")[0] == language for voice in tts.voices())
+        if not any(voice.language.split("-")[0] == language for voice in tts.list_voices())
     ]
     if language not in aligner.languages:
         missing.append(f"the aligner {aligner.name} (it knows: {', '.join(aligner.languages)})")

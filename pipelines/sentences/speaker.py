@@ -37,7 +37,7 @@ class SentenceSpeaker:
         self._config = config
         lexicon = load_lexicon(config.lexicon)
         tts = build_tts(config.speech, lexicon)
-        self.voice = config.speech.voice_a or tts.voices()[0].name
+        self.voice = config.speech.voice_a or tts.list_voices()[0].name
         alone = config.speech.model_copy(update={"voice_a": self.voice, "voices_b": [self.voice]})
         self._reader = Reader(lexicon)
         self._speech = SpeechStage(alone, config.gate, tts, build_recogniser(config.gate), config.seed, lexicon)

@@ -43,9 +43,9 @@ class SpeltSpeech:
         """The engine's limit."""
         return self._tts.max_calls_in_flight
 
-    def voices(self) -> Sequence[Voice]:
+    def list_voices(self) -> Sequence[Voice]:
         """Returns the engine's voices."""
-        return self._tts.voices()
+        return self._tts.list_voices()
 
     def synthesise(self, text: str, voice: str, speed: float, take: int = 0) -> Speech:
         """Synthesises a text in its respelling, in several pieces if that is too long for the engine.

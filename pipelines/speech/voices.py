@@ -26,8 +26,8 @@ def resolve_voices(config: SpeechConfig, tts: TextToSpeech, tts_b: TextToSpeech 
         ConfigError: a configured voice is not on this machine, or none is left for the user.
     """
     tts_b = tts_b or tts
-    there = [voice.name for voice in tts.voices()]
-    there_b = [voice.name for voice in tts_b.voices()]
+    there = [voice.name for voice in tts.list_voices()]
+    there_b = [voice.name for voice in tts_b.list_voices()]
     voice_a = config.voice_a or there[0]
     voices_b = [name for name in there_b if name != voice_a] if config.voices_b is None else config.voices_b
     _check_voices_exist(tts, [voice_a], there)
@@ -73,7 +73,7 @@ class SpeakerVoices:
         self.seed = seed
         self._has_speed = {speaker: tts.has_speed for speaker, tts in engines.items()}
         self.voice_a, self.voices_b = resolve_voices(config, engines["A"], engines["B"])
-        self._voices = {speaker: {voice.name: voice for voice in tts.voices()} for speaker, tts in engines.items()}
+        self._voices = {speaker: {voice.name: voice for voice in tts.list_voices()} for speaker, tts in engines.items()}
         if config.disjoint_voices:
             self._check_disjoint_voices(engines["B"].name)
 

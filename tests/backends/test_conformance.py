@@ -56,9 +56,9 @@ counter = itertools.count()
 TTS_LIES = {
     "`name` is": instead("name", ""),
     "`digest` stays": lambda engine: type("Liar", (DoubleTts,), {"digest": property(lambda self: str(next(counter)))}),
-    "at least one voice": instead("voices", lambda own: ()),
-    "different digests": instead("voices", lambda own: [replace(each, digest="same") for each in own()]),
-    "has a language and a licence": instead("voices", lambda own: [replace(each, licence="") for each in own()]),
+    "at least one voice": instead("list_voices", lambda own: ()),
+    "different digests": instead("list_voices", lambda own: [replace(each, digest="same") for each in own()]),
+    "has a language and a licence": instead("list_voices", lambda own: [replace(each, licence="") for each in own()]),
     "`max_chars` is None": instead("max_chars", 3),
     "`max_calls_in_flight` is": instead("max_calls_in_flight", 0),
     "audio is a float32": instead("synthesise", lambda own, *given: Speech(own(*given).samples.astype(np.float64))),

@@ -183,8 +183,8 @@ def test_digests_stand_for_model_and_voice_not_for_the_place(server: Server) -> 
         speech(server, model="m2"),
     )
     assert first.digest == elsewhere.digest != other.digest
-    assert first.voices() == elsewhere.voices()
-    assert {voice.digest for voice in first.voices()}.isdisjoint(voice.digest for voice in other.voices())
+    assert first.list_voices() == elsewhere.list_voices()
+    assert {voice.digest for voice in first.list_voices()}.isdisjoint(voice.digest for voice in other.list_voices())
 
 
 def test_a_recording_is_sent_as_wav_and_its_text_comes_back(server: Server) -> None:

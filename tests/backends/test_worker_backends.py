@@ -92,7 +92,7 @@ def model(**described: Any) -> dict[str, Any]:
 def test_coqui_speaks_at_our_rate_seeded_by_what_is_said_and_by_the_take(stand_in: StandIn) -> None:
     stand_in(model(voices={"p1": "x", "p2": "y"}, licence="MIT"))
     tts = Coqui(COQUI)
-    assert [(voice.name, voice.licence) for voice in tts.voices()] == [("p1", "MIT"), ("p2", "MIT")]
+    assert [(voice.name, voice.licence) for voice in tts.list_voices()] == [("p1", "MIT"), ("p2", "MIT")]
     first, again, other = (tts.synthesise(text, "p1", 1.0).samples for text in ("yes", "yes", "perhaps"))
     assert len(first) == 24_000
     assert np.array_equal(first, again)
@@ -145,7 +145,7 @@ def test_coquis_digest_follows_files_and_language_not_places(stand_in: StandIn) 
     stand_in(model())
     first = Coqui(COQUI)
     assert (first.has_speed, first.max_chars) == (True, None)
-    assert [(voice.name, voice.licence) for voice in first.voices()] == [("model", "unknown")]
+    assert [(voice.name, voice.licence) for voice in first.list_voices()] == [("model", "unknown")]
     moved = Coqui(CoquiOptions(model_path="/x", config_path="/y", device="cuda"))
     assert moved.digest == first.digest
     assert Coqui(COQUI.model_copy(update={"language": "de"})).digest != first.digest

@@ -68,7 +68,9 @@ def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> str:
 def microphone(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A question, and a pause that is longer than the end of a turn; Chromium plays it again and again."""
     tts = Espeak()
-    question = tts.synthesise("What is the capital of France? Please tell me all of it.", tts.voices()[0].name, 1.0)
+    question = tts.synthesise(
+        "What is the capital of France? Please tell me all of it.", tts.list_voices()[0].name, 1.0
+    )
     path = tmp_path_factory.mktemp("microphone") / "question.wav"
     silence = np.zeros(2 * SAMPLE_RATE_HZ, np.float32)
     soundfile.write(path, np.concatenate([question.samples, silence]), SAMPLE_RATE_HZ, subtype="PCM_16")

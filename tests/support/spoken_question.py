@@ -16,7 +16,7 @@ OTHER_WORDS = "seven green apples fell from the tree"
 def spoken_question(text: str = "What is the capital of France?") -> Samples:
     """Returns a sentence said by Kokoro at 24 kHz, from its first to its last loud sample; the default takes 1.5 s."""
     kokoro = Kokoro()
-    said = kokoro.synthesise(text, kokoro.voices()[0].name, 1.0).samples
+    said = kokoro.synthesise(text, kokoro.list_voices()[0].name, 1.0).samples
     loud = np.flatnonzero(np.abs(said) > 0.02)
     found: Samples = said[loud[0] : loud[-1]]
     return found

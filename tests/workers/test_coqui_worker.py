@@ -38,7 +38,7 @@ def coqui(folder: Path, **options: str | float) -> Coqui:
 
 def test_it_says_the_same_text_with_the_same_samples_and_another_otherwise(models: Path) -> None:
     tts = coqui(models / "1", licence="CC0-1.0")
-    (voice,) = tts.voices()
+    (voice,) = tts.list_voices()
     assert (voice.name, voice.licence, voice.language) == (ONLY_VOICE, "CC0-1.0", "en")
     sound = tts.synthesise(TEXT, voice.name, 1.0).samples
     assert sound.dtype == np.float32
@@ -60,11 +60,11 @@ def test_slow_speech_lasts_longer(models: Path) -> None:
 
 def test_speakers_are_voices_that_differ(models: Path) -> None:
     tts = coqui(models / "3")
-    names = [voice.name for voice in tts.voices()]
+    names = [voice.name for voice in tts.list_voices()]
     assert names == ["speaker_0", "speaker_1", "speaker_2"]
     sounds = [tts.synthesise("Yes, I do.", name, 1.0).samples for name in names]
     assert not any(np.array_equal(sounds[0], other) for other in sounds[1:])
-    assert [voice.name for voice in coqui(models / "3", speakers="speaker_2, speaker_0").voices()] == [
+    assert [voice.name for voice in coqui(models / "3", speakers="speaker_2, speaker_0").list_voices()] == [
         "speaker_2",
         "speaker_0",
     ]
@@ -87,16 +87,16 @@ def test_what_cannot_be_said_or_is_not_there_is_told(models: Path) -> None:
     with pytest.raises(ConfigError, match=r"no voice 'nobody'.*speaker_1"):
         tts.synthesise("Yes.", "nobody", 1.0)
     with pytest.raises(ConfigError, match=r"no speaker nobody.*speaker_1"):
-        coqui(models / "3", speakers="nobody").voices()
+        coqui(models / "3", speakers="nobody").list_voices()
     with pytest.raises(ConfigError, match=r"there is no .*nowhere/model\.pth"):
-        coqui(models / "nowhere").voices()
+        coqui(models / "nowhere").list_voices()
 
 
 def test_damaged_weights_are_told(models: Path, tmp_path: Path) -> None:
     (tmp_path / "config.json").write_bytes((models / "1" / "config.json").read_bytes())
     (tmp_path / "model.pth").write_bytes(b"not weights")
     with pytest.raises(BackendError, match="worker coqui failed"):
-        coqui(tmp_path).voices()
+        coqui(tmp_path).list_voices()
 
 
 def test_a_model_by_name_without_a_network_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -104,7 +104,7 @@ def test_a_model_by_name_without_a_network_is_told(monkeypatch: pytest.MonkeyPat
     for name in ("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"):
         monkeypatch.setenv(name, "http://127.0.0.1:9")  # nobody is there
     with pytest.raises(BackendError, match="worker coqui failed"):
-        registry.build("tts", "coqui", {"model": "tts_models/en/ljspeech/vits"}).voices()
+        registry.build("tts", "coqui", {"model": "tts_models/en/ljspeech/vits"}).list_voices()
 
 
 @pytest.fixture(scope="module")
@@ -117,7 +117,7 @@ def xtts(tmp_path_factory: pytest.TempPathFactory, run_inside: RunInside) -> Coq
 
 
 def test_xtts_says_which_voices_speeds_and_texts_it_takes(xtts: Coqui) -> None:
-    assert [voice.name for voice in xtts.voices()] == ["Ana", "Bo"]
+    assert [voice.name for voice in xtts.list_voices()] == ["Ana", "Bo"]
     assert (xtts.has_speed, xtts.max_chars) == (True, 250)
 
 

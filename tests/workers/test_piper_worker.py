@@ -32,7 +32,7 @@ def words_of(text: str) -> list[str]:
 
 
 def test_the_voice_that_comes_along_is_free(tts: Piper) -> None:
-    assert [(voice.name, voice.licence, voice.language) for voice in tts.voices()] == [(JOE, "CC0-1.0", "en-us")]
+    assert [(voice.name, voice.licence, voice.language) for voice in tts.list_voices()] == [(JOE, "CC0-1.0", "en-us")]
 
 
 @pytest.mark.parametrize("text", TIMED)
@@ -81,4 +81,4 @@ def test_what_cannot_be_said_or_is_not_there_is_told(tts: Piper) -> None:
     with pytest.raises(ConfigError, match=f"no voice 'nobody'.*{JOE}"):
         tts.synthesise("Yes.", "nobody", 1.0)
     with pytest.raises(ConfigError, match=r"there is no /nowhere/x\.onnx\.json"):
-        registry.build("tts", "piper", {"voices": "/nowhere/x.onnx"}).voices()
+        registry.build("tts", "piper", {"voices": "/nowhere/x.onnx"}).list_voices()

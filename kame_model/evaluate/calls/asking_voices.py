@@ -43,7 +43,7 @@ class AskingVoices:
         n_most: int | None = None,
     ) -> None:
         self._tts: TextToSpeech = registry.build("tts", engine, options)
-        self._voices = {voice.name: voice for voice in self._tts.voices()}
+        self._voices = {voice.name: voice for voice in self._tts.list_voices()}
         if missing := [name for name in names if name not in self._voices]:
             raise ConfigError(
                 f"{self._tts.name} has no voice {', '.join(missing)}.", f"Choose one of: {', '.join(self._voices)}."

@@ -205,7 +205,7 @@ def synthesise_user(text: str) -> Samples:
     """
     tts: TextToSpeech = registry.build("tts", "kokoro", {})
     try:
-        return say(tts, speak(text), tts.voices()[_ASKING_VOICE].name, 1.0).samples
+        return say(tts, speak(text), tts.list_voices()[_ASKING_VOICE].name, 1.0).samples
     except (Unspeakable, SpeechRefused) as error:
         raise ConfigError(f"{text!r} cannot be said: {error}.", "Use other words.") from error
 

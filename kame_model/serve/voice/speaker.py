@@ -68,7 +68,7 @@ class Speaker:
     """
 
     def __init__(self, tts: TextToSpeech, config: CascadeConfig, threads: Executor) -> None:
-        names = [voice.name for voice in tts.voices()]
+        names = [voice.name for voice in tts.list_voices()]
         if config.voice is not None and config.voice not in names:
             raise ConfigError(f"{tts.name} has no voice {config.voice!r}.", f"Choose one of: {', '.join(names)}.")
         self._tts, self._threads = tts, threads

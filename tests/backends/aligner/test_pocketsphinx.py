@@ -27,7 +27,7 @@ Sounds = dict[tuple[str, ...], Samples]
 @pytest.fixture(scope="module")
 def sounds() -> Sounds:
     kokoro = Kokoro()
-    voice = kokoro.voices()[0].name
+    voice = kokoro.list_voices()[0].name
     return {tuple(words): kokoro.synthesise(" ".join(words), voice, 1.0).samples for words in (WORDS, OTHER)}
 
 

@@ -13,7 +13,7 @@ pytestmark = pytest.mark.full
 @pytest.fixture(scope="module")
 def speech() -> Samples:
     kokoro = Kokoro()
-    return kokoro.synthesise("The capital of France is Paris.", kokoro.voices()[0].name, 1.0).samples
+    return kokoro.synthesise("The capital of France is Paris.", kokoro.list_voices()[0].name, 1.0).samples
 
 
 def test_long_recordings_are_written_down_to_the_end(speech: Samples) -> None:

@@ -13,7 +13,7 @@ from backends.chat.answers import estimate_tokens
 from backends.chat.cache import ReplyCache
 from backends.chat.client import OpenAIChatClient, ask_all
 from backends.chat.double import MOST_REMEMBERED, DoubleEngine, make_answer
-from backends.chat.log import written_to
+from backends.chat.log import log_to_file
 from backends.chat.protocol import ChatReply
 from data_schemas.config import ChatConfig
 from data_schemas.errors import BackendError, RequestError
@@ -71,7 +71,7 @@ def test_a_killed_run_asks_nothing_again_that_was_answered(tmp_path: Path) -> No
 def test_refusals_by_a_full_server_bring_the_number_in_flight_down(tmp_path: Path) -> None:
     behaviour = Behaviour(n_slots=4, n_queue=4, first_token_s=0.005, retry_after_s=0.01)
     config = ChatConfig(engine="openai", max_in_flight=64, max_attempts=20)
-    with served(behaviour) as (root, server), written_to(tmp_path / "log.jsonl"):
+    with served(behaviour) as (root, server), log_to_file(tmp_path / "log.jsonl"):
         outcomes = use(endpoint_at(root), tmp_path, asking(numbered(200)), config)
         assert server.counts.n_faults["queue full"] > 0
     limits = [json.loads(line)["limit"] for line in (tmp_path / "log.jsonl").read_text().splitlines()]
@@ -115,11 +115,11 @@ def test_the_log_tells_of_each_try_and_never_the_key(tmp_path: Path, monkeypatch
     monkeypatch.setenv("KAME_LLM_API_KEY", "sk-very-secret")
     path = tmp_path / "logs" / "chat.jsonl"
     with served(Behaviour(key="sk-very-secret", fault_share=0.3, retry_after_s=0.01)) as (root, server):
-        with written_to(path):
+        with log_to_file(path):
             use(endpoint_at(root), tmp_path, asking(numbered(40)), CONFIG)
         use(endpoint_at(root), tmp_path, asking(numbered(3, first=40)), CONFIG)  # nobody listens any more
         n_tries = server.counts.n_tries.total()
-    with served(Behaviour(key="another")) as (root, _), written_to(path), pytest.raises(BackendError):
+    with served(Behaviour(key="another")) as (root, _), log_to_file(path), pytest.raises(BackendError):
         use(endpoint_at(root), tmp_path / "other", asking(numbered(1)), CONFIG)  # the server quotes what it was given
     text = path.read_text(encoding="utf-8")
     lines = [json.loads(line) for line in text.splitlines()]

@@ -25,7 +25,7 @@ def kokoro() -> Kokoro:
 
 @pytest.fixture(scope="module")
 def voice(kokoro: Kokoro) -> str:
-    return kokoro.voices()[0].name
+    return kokoro.list_voices()[0].name
 
 
 class FakeSession:
@@ -154,7 +154,7 @@ def test_one_word_has_no_full_stop_hums_are_not_spelt_and_a_letter_a_is_named_bu
 
 @pytest.mark.parametrize("text", ["Yes.", "Four.", "Okay."])
 def test_a_single_word_is_as_short_as_people_say_it(kokoro: Kokoro, text: str) -> None:
-    names = [each.name for each in kokoro.voices()]
+    names = [each.name for each in kokoro.list_voices()]
     for name in (names[0], names[-1]):
         assert 0.3 < len(kokoro.synthesise(text, name, 1.0).samples) / 24_000 < 1.1
 

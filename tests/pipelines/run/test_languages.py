@@ -42,8 +42,8 @@ def test_the_users_engine_needs_a_voice_of_the_language_too() -> None:
     class Frenchman(DoubleTts):
         name = "francais"
 
-        def voices(self) -> Any:
-            return [replace(voice, language="fr-fr") for voice in super().voices()]
+        def list_voices(self) -> Any:
+            return [replace(voice, language="fr-fr") for voice in super().list_voices()]
 
     with pytest.raises(ConfigError, match=r"'en': it lacks a voice of francais\. "):
         check_languages([SourceConfig(name="gsm8k")], [DoubleTts(), Frenchman()], DoubleAligner())
@@ -51,7 +51,7 @@ def test_the_users_engine_needs_a_voice_of_the_language_too() -> None:
 
 def test_users_of_a_run_have_the_voices_of_their_engine() -> None:
     speech = SpeechConfig(tts="double", tts_b="espeak", voice_a="double_b")
-    assert list_user_voices(RefreshConfig(speech=speech, out="out")) == [voice.name for voice in Espeak().voices()]
+    assert list_user_voices(RefreshConfig(speech=speech, out="out")) == [voice.name for voice in Espeak().list_voices()]
 
 
 def test_languages_of_a_row_are_items_of_one_group_and_split_and_the_rest_is_counted(tmp_path: Path) -> None:

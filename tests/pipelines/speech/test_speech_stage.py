@@ -90,8 +90,8 @@ def test_voices_that_are_not_there_are_named(config: dict[str, Any], says: str) 
 class Soloist(DoubleTts):
     """Has one voice."""
 
-    def voices(self) -> Any:
-        return super().voices()[:1]
+    def list_voices(self) -> Any:
+        return super().list_voices()[:1]
 
 
 def test_one_voice_speaks_for_both_only_where_that_is_asked_for() -> None:
@@ -116,7 +116,7 @@ class Choir(DoubleTts):
     name = "choir"
     digest = "choir-1"
 
-    def voices(self) -> Any:
+    def list_voices(self) -> Any:
         return [Voice(f"voice_{number}", "en-us", "Apache-2.0", str(number)) for number in range(24)]
 
     def synthesise(self, text: str, voice: str, speed: float, take: int = 0) -> Any:
@@ -130,7 +130,7 @@ class Machine(DoubleTts):
     digest = "machine-1"
     has_speed = False
 
-    def voices(self) -> Any:
+    def list_voices(self) -> Any:
         return [Voice("machine_a", "en-us", "Apache-2.0", "m")]
 
     def synthesise(self, text: str, voice: str, speed: float, take: int = 0) -> Any:

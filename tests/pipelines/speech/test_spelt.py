@@ -136,7 +136,11 @@ def test_another_name_is_not_heard_as_the_spelling() -> None:
 
 def test_engines_keep_what_else_they_are() -> None:
     tts, aligner = SpeltSpeech(DoubleTts(), SPELT), SpeltAligner(DoubleAligner(), SPELT)
-    assert (tts.name, tts.has_speed, tts.voices()) == (DoubleTts().name, DoubleTts().has_speed, DoubleTts().voices())
+    assert (tts.name, tts.has_speed, tts.list_voices()) == (
+        DoubleTts().name,
+        DoubleTts().has_speed,
+        DoubleTts().list_voices(),
+    )
     assert (aligner.name, aligner.languages) == (DoubleAligner().name, DoubleAligner().languages)
     other = Pronunciations({"Goethe": "Gurta"})
     assert len({each.digest for each in (tts, SpeltSpeech(DoubleTts(), other), DoubleTts())}) == 3
@@ -149,7 +153,9 @@ class Short(Mouth):
 
 def test_a_spelling_that_is_too_long_for_the_engine_is_said_in_pieces() -> None:
     mouth = Short()
-    speech = SpeltSpeech(mouth, SPELT).synthesise("It is of SQL, and SQL, and SQL.", DoubleTts().voices()[0].name, 1.0)
+    speech = SpeltSpeech(mouth, SPELT).synthesise(
+        "It is of SQL, and SQL, and SQL.", DoubleTts().list_voices()[0].name, 1.0
+    )
     assert " ".join(mouth.told) == "It is of my sequel, and my sequel, and my sequel."
     assert len(mouth.told) > 1
     assert [each.word for each in speech.words] == split_words("It is of SQL, and SQL, and SQL.")
