@@ -34,12 +34,12 @@ from dashboard.figures import (
 from dashboard.index import IndexBeingMade, Indexes
 from dashboard.limits import RunLimits
 from dashboard.pages import checkpoints as checkpoint_pages
-from dashboard.pages import compare, datasets, dialogue, refused, runs, sql, start, tables, training
+from dashboard.pages import compare, datasets, dialogue, rejects, runs, sql, start, tables, training
 from dashboard.query import format_range
 from dashboard.results import QueryError, SqlBox
 from dashboard.runs import RefusedRunError, RunScheduler, SchedulerGoneError
 from dashboard.site import Site
-from dashboard.sounds import Sounds
+from dashboard.sounds import AudioCache
 from dashboard.token_rows import TokenRows
 from data_schemas.errors import ConfigError, KameError
 
@@ -81,7 +81,7 @@ def create_app(
     site = Site(
         catalog,
         Indexes(cache),
-        Sounds(),
+        AudioCache(),
         SqlBox(),
         _make_templates(),
         token is not None,
@@ -107,7 +107,7 @@ def create_app(
         """Health check, with the version."""
         return {"status": "ok", "version": version("kame-pipeline")}
 
-    for page in (datasets, tables, refused, dialogue, compare, sql, training, runs, start):
+    for page in (datasets, tables, rejects, dialogue, compare, sql, training, runs, start):
         app.include_router(page.create_routes(site))
     if site.checkpoints is not None:
         app.include_router(checkpoint_pages.create_routes(site, site.checkpoints))

@@ -28,7 +28,7 @@ _T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
-class Figure:
+class MeasuredFigure:
     """A figure with its 95 % confidence interval (None for a single item) and number of items `n` (None if unknown)."""
 
     name: str
@@ -67,7 +67,7 @@ class CheckpointFacts:
     run: str
     losses: Mapping[str, float]
     losses_step: int | None
-    shares: Sequence[Figure]
+    shares: Sequence[MeasuredFigure]
     made_at: datetime
     all_facts: Mapping[str, Any]
 
@@ -78,7 +78,7 @@ class EvaluationRow:
 
     title: str
     n: int | None
-    figures: Sequence[Figure]
+    figures: Sequence[MeasuredFigure]
 
 
 @dataclass(frozen=True, slots=True)

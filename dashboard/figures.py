@@ -17,7 +17,7 @@ _RUNS = "runs/"
 
 
 @dataclass(frozen=True, slots=True)
-class Cost:
+class DatasetCost:
     """Usage of chat models by a dataset's runs. `usd` is None if no run has a price.
 
     `n_unpriced` is the number of models' runs without a known price; then `usd` is a lower bound.
@@ -96,7 +96,7 @@ def read_groups(index: Index) -> dict[str, list[dict[str, Any]]]:
     }
 
 
-def read_cost(dataset: Dataset) -> Cost:
+def read_cost(dataset: Dataset) -> DatasetCost:
     """Returns the sum of the usage of the dataset's runs; files of runs that cannot be read are only counted."""
     n_runs = n_unreadable = n_requests = n_in = n_out = n_unpriced = 0
     dollars: list[float] = []
@@ -113,7 +113,7 @@ def read_cost(dataset: Dataset) -> Cost:
         n_requests, n_in, n_out = (a + b for a, b in zip((n_requests, n_in, n_out), counted, strict=True))
         dollars += [float(each) for each in prices if each is not None]
         n_unpriced += sum(each is None for each in prices)
-    return Cost(n_runs, n_unreadable, n_requests, n_in, n_out, sum(dollars) if dollars else None, n_unpriced)
+    return DatasetCost(n_runs, n_unreadable, n_requests, n_in, n_out, sum(dollars) if dollars else None, n_unpriced)
 
 
 def format_number(value: float | None, digits: int = 0) -> str:

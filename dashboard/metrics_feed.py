@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from dashboard.training import Line, parse_line
+from dashboard.training import MetricsLine, parse_line
 
 N_POINTS: Final = 1000
 """Minimum number of points of a long curve; neighbours of a longer one are averaged, up to twice as many."""
@@ -33,7 +33,7 @@ class MetricsUpdate:
 
     is_anew: bool
     curves: dict[str, Columns]
-    notes: list[Line]
+    notes: list[MetricsLine]
     n_damaged: int
 
     def to_json(self) -> dict[str, Any]:
@@ -78,7 +78,7 @@ class MetricsFeed:
     def _collect(self, file: Any, is_anew: bool) -> MetricsUpdate:
         """Parses the new lines: their numbers become points of curves; the newest lines with a list are the notes."""
         curves: dict[str, _Curves] = {}
-        notes: list[Line] = []
+        notes: list[MetricsLine] = []
         n_damaged = 0
         for text in self._read_lines(file):
             line = parse_line(text)
@@ -155,7 +155,7 @@ def _list_numbers(line: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[s
             yield f"{prefix}{name}", float(value)
 
 
-def _replace_non_numbers(line: Line) -> Line:
+def _replace_non_numbers(line: MetricsLine) -> MetricsLine:
     """Returns a line with None in place of NaN and infinity, which JSON in browsers does not support."""
-    clean: Line = json.loads(json.dumps(line), parse_constant=lambda _: None)
+    clean: MetricsLine = json.loads(json.dumps(line), parse_constant=lambda _: None)
     return clean

@@ -16,7 +16,7 @@ _BROKEN: Final[tuple[State, ...]] = ("failed", "crashed")
 
 
 @dataclass(frozen=True, slots=True)
-class Server:
+class TalkServer:
     """A server, from its run.
 
     Attributes:
@@ -41,7 +41,7 @@ class Server:
         return "is ready" if self.url else "is loading the checkpoint and its chat model"
 
 
-def describe_server(run: Run, host: str) -> Server:
+def describe_server(run: Run, host: str) -> TalkServer:
     """Returns the server of a run, with its URL as the browser reaches it once it is ready.
 
     In an address of all interfaces (0.0.0.0), `host` replaces the name.
@@ -53,14 +53,14 @@ def describe_server(run: Run, host: str) -> Server:
     care = run.settings.get("care")
     named = care.get("token_env") if isinstance(care, dict) else None
     if not is_ready:
-        return Server(run, "", False, named in (None, TOKEN_ENV))
+        return TalkServer(run, "", False, named in (None, TOKEN_ENV))
     parts = urlsplit(run.url)
     url = run.url
     if _is_any_address(parts.hostname or ""):  # every address of its machine: take the one that led here
         shown = f"[{host}]" if ":" in host else host
         url = parts._replace(netloc=shown if parts.port is None else f"{shown}:{parts.port}").geturl()
     is_elsewhere = is_loopback(urlsplit(url).hostname or "") and not is_loopback(host)
-    return Server(run, url, is_elsewhere, named in (None, TOKEN_ENV))
+    return TalkServer(run, url, is_elsewhere, named in (None, TOKEN_ENV))
 
 
 def add_token(url: str, token: str) -> str:
@@ -68,7 +68,7 @@ def add_token(url: str, token: str) -> str:
     return f"{url.rstrip('/')}/#token={quote(token, safe='')}"
 
 
-def list_servers(scheduler: RunScheduler, host: str) -> list[Server]:
+def list_servers(scheduler: RunScheduler, host: str) -> list[TalkServer]:
     """Returns the servers that are active or starting (at most 50), the newest first."""
     return [describe_server(run, host) for run in scheduler.list_runs([KIND], STATES_AT_WORK, 0, _LISTED)]
 
@@ -98,7 +98,7 @@ def make_server_settings(folder: Path) -> dict[str, Any]:
     return {"checkpoint": str(folder), "port": 0}
 
 
-def select_servers(servers: Sequence[Server], folder: Path) -> list[Server]:
+def select_servers(servers: Sequence[TalkServer], folder: Path) -> list[TalkServer]:
     """Returns the servers of a checkpoint."""
     return [each for each in servers if is_server_of(each.run, folder)]
 

@@ -7,7 +7,7 @@ pairs the same items, so that differences are known more precisely than these in
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from dashboard.checkpoints import COMPARISON, Checkpoint, Evaluation, Figure
+from dashboard.checkpoints import COMPARISON, Checkpoint, Evaluation, MeasuredFigure
 from dashboard.training import compare_settings
 
 Digests = Mapping[str, str | None]
@@ -15,15 +15,15 @@ Digests = Mapping[str, str | None]
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class FigureLine:
     """A figure in each column; None if the column has none."""
 
     title: str
-    cells: Sequence[Figure | None]
+    cells: Sequence[MeasuredFigure | None]
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class EvaluationGroup:
     """Evaluations with the same settings of different checkpoints.
 
     Attributes:
@@ -33,7 +33,7 @@ class Group:
 
     title: str
     columns: Sequence[tuple[Checkpoint, Evaluation]]
-    lines: Mapping[str, Sequence[Line]]
+    lines: Mapping[str, Sequence[FigureLine]]
 
 
 def compare_facts(checkpoints: Sequence[Checkpoint]) -> list[tuple[str, list[str | None]]]:
@@ -61,7 +61,7 @@ def list_losses(checkpoints: Sequence[Checkpoint]) -> list[tuple[str, list[float
     return [(name, [each.get_facts().losses.get(name) for each in checkpoints]) for name in sorted(names)]
 
 
-def list_shares(checkpoints: Sequence[Checkpoint]) -> list[Line]:
+def list_shares(checkpoints: Sequence[Checkpoint]) -> list[FigureLine]:
     """Returns a line for each figure of recall, with a cell for each checkpoint (None if it lacks the figure).
 
     Raises:
@@ -69,12 +69,12 @@ def list_shares(checkpoints: Sequence[Checkpoint]) -> list[Line]:
     """
     by_name = [{figure.name: figure for figure in each.get_facts().shares} for each in checkpoints]
     names = dict.fromkeys(name for each in by_name for name in each)
-    return [Line(name, [each.get(name) for each in by_name]) for name in names]
+    return [FigureLine(name, [each.get(name) for each in by_name]) for name in names]
 
 
 def group_evaluations(
     checkpoints: Sequence[Checkpoint], digests: Digests, evaluations: Sequence[Evaluation]
-) -> tuple[list[Group], list[tuple[Checkpoint, Evaluation]]]:
+) -> tuple[list[EvaluationGroup], list[tuple[Checkpoint, Evaluation]]]:
     """Returns groups of the checkpoints' evaluations with equal settings, and their other evaluations.
 
     Each group has evaluations of two or more checkpoints. Comparisons are left out, and so are the evaluations of a
@@ -87,7 +87,9 @@ def group_evaluations(
     groups, alone = [], []
     for columns in alike.values():
         if len({checkpoint.key for checkpoint, _ in columns}) > 1:
-            groups.append(Group(columns[0][1].facts.kind, columns, _make_lines([each for _, each in columns])))
+            groups.append(
+                EvaluationGroup(columns[0][1].facts.kind, columns, _make_lines([each for _, each in columns]))
+            )
         else:
             alone += columns
     return groups, alone
@@ -110,7 +112,7 @@ def select_evaluations(evaluations: Sequence[Evaluation], digest: str | None) ->
     return [each for each in evaluations if each.facts.kind != COMPARISON and digest in each.facts.checkpoints]
 
 
-def _make_lines(evaluations: Sequence[Evaluation]) -> dict[str, list[Line]]:
+def _make_lines(evaluations: Sequence[Evaluation]) -> dict[str, list[FigureLine]]:
     """Returns lines with a cell for each evaluation (None if it lacks the figure), by title of the row."""
     rows = [{row.title: row for row in each.facts.rows} for each in evaluations]
     titles = dict.fromkeys(title for each in rows for title in each)
@@ -118,5 +120,5 @@ def _make_lines(evaluations: Sequence[Evaluation]) -> dict[str, list[Line]]:
     for title in titles:
         figures = [{f.name: f for f in each[title].figures} if title in each else {} for each in rows]
         names = dict.fromkeys(name for each in figures for name in each)
-        found[title] = [Line(name, [each.get(name) for each in figures]) for name in names]
+        found[title] = [FigureLine(name, [each.get(name) for each in figures]) for name in names]
     return found

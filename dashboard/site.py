@@ -14,7 +14,7 @@ from dashboard.index import Index, Indexes
 from dashboard.limits import RunLimits
 from dashboard.results import SqlBox
 from dashboard.runs import RunScheduler, SchedulerGoneError
-from dashboard.sounds import Sounds
+from dashboard.sounds import AudioCache
 from dashboard.token_rows import TokenRows
 
 
@@ -24,7 +24,7 @@ class Site:
 
     catalog: Catalog
     indexes: Indexes
-    sounds: Sounds
+    sounds: AudioCache
     sql_box: SqlBox
     templates: Environment
     can_write: bool

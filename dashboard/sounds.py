@@ -114,7 +114,7 @@ def _decode(sound: bytes) -> tuple[NDArray[np.float32], int]:
     return samples, rate
 
 
-class Sounds:
+class AudioCache:
     """Cache of the most recently used audio files, peaks and spectrograms, for several threads."""
 
     def __init__(self) -> None:

@@ -39,7 +39,7 @@ class Span:
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class DiffPiece:
     """A text, and whether it differs from the text beside it."""
 
     text: str
@@ -52,16 +52,16 @@ class ShownTurn:
 
     turn: Turn
     who: str
-    written: list[Piece]
-    spoken: list[Piece]
-    heard: list[Piece] | None
+    written: list[DiffPiece]
+    spoken: list[DiffPiece]
+    heard: list[DiffPiece] | None
     n_words: int
     n_word_errors: int
     n_takes: int
 
 
 @dataclass(frozen=True, slots=True)
-class Whisper:
+class ShownOracle:
     """An oracle's text from its arrival until the next one, or until the end of the dialogue.
 
     `label_end_s` is the start of the next one of its level, or the end of the dialogue. `times_s` are the times of its
@@ -82,7 +82,7 @@ class Timeline:
     words: dict[str, list[ShownWord]]
     spans: dict[str, list[Span]]
     marks: list[Span]
-    lanes: dict[int, list[Whisper]]
+    lanes: dict[int, list[ShownOracle]]
     turns: list[ShownTurn]
 
 
@@ -186,7 +186,7 @@ def _find_pauses(words: Mapping[str, Sequence[ShownWord]]) -> Iterator[Span]:
         yield Span("pause", start_s, end_s, f"{end_s - start_s:.1f} s")
 
 
-def _make_lanes(events: Sequence[Mapping[str, Any]], duration_s: float) -> dict[int, list[Whisper]]:
+def _make_lanes(events: Sequence[Mapping[str, Any]], duration_s: float) -> dict[int, list[ShownOracle]]:
     """Returns the oracles by hint level, in order; consecutive events with equal text, turn and error are one."""
     runs: list[list[Mapping[str, Any]]] = []
     for event in events:
@@ -195,14 +195,14 @@ def _make_lanes(events: Sequence[Mapping[str, Any]], duration_s: float) -> dict[
             runs[-1].append(event)
         else:
             runs.append([event])
-    lanes: dict[int, list[Whisper]] = {}
+    lanes: dict[int, list[ShownOracle]] = {}
     for run, after in zip_longest(runs, runs[1:]):
         level = run[0]["level"]
         same = next(
             (each[0]["t_s"] for each in runs if each[0]["level"] == level and each[0]["t_s"] > run[-1]["t_s"]), None
         )
         lanes.setdefault(level, []).append(
-            Whisper(
+            ShownOracle(
                 start_s=run[0]["t_s"],
                 end_s=after[0]["t_s"] if after else duration_s,
                 label_end_s=duration_s if same is None else same,
@@ -220,7 +220,7 @@ def _make_shown_turn(turn: Turn) -> ShownTurn:
     spoken_words = turn.spoken_text.split()
     heard_words = " ".join(each.text for each in heard).split()
     spoken, heard_pieces = (
-        compare_words(spoken_words, heard_words) if heard else ([Piece(turn.spoken_text, False)], None)
+        compare_words(spoken_words, heard_words) if heard else ([DiffPiece(turn.spoken_text, False)], None)
     )
     return ShownTurn(
         turn=turn,
@@ -236,22 +236,22 @@ def _make_shown_turn(turn: Turn) -> ShownTurn:
 
 def compare_words(
     left: Sequence[str], right: Sequence[str], key: Callable[[str], str] = _keep_letters
-) -> tuple[list[Piece], list[Piece]]:
+) -> tuple[list[DiffPiece], list[DiffPiece]]:
     """Compares two texts, given as words; returns the pieces of each, marked if they differ from the other text.
 
     Args:
         key: what of a word is compared; by default its letters, ignoring case and marks.
     """
     matcher = SequenceMatcher(None, [key(each) for each in left], [key(each) for each in right], False)
-    pieces: tuple[list[Piece], list[Piece]] = ([], [])
+    pieces: tuple[list[DiffPiece], list[DiffPiece]] = ([], [])
     for tag, left_from, left_to, right_from, right_to in matcher.get_opcodes():
         for side, words in ((0, left[left_from:left_to]), (1, right[right_from:right_to])):
             if words:
-                pieces[side].append(Piece(" ".join(words), tag != "equal"))
+                pieces[side].append(DiffPiece(" ".join(words), tag != "equal"))
     return pieces
 
 
-def _make_written_pieces(turn: Turn, speech: Sequence[Utterance]) -> list[Piece]:
+def _make_written_pieces(turn: Turn, speech: Sequence[Utterance]) -> list[DiffPiece]:
     """Returns a turn's written text, with marks where it is spoken in other words (numbers, signs), by their spans."""
     said: dict[tuple[int, int], list[str]] = {}
     for utterance in speech:
@@ -263,9 +263,9 @@ def _make_written_pieces(turn: Turn, speech: Sequence[Utterance]) -> list[Piece]
         if start < at:
             continue  # it reads a place that another word has read already
         if _keep_letters(turn.written_text[start:end]) != _keep_letters("".join(words)):
-            pieces += [Piece(turn.written_text[at:start], False), Piece(turn.written_text[start:end], True)]
+            pieces += [DiffPiece(turn.written_text[at:start], False), DiffPiece(turn.written_text[start:end], True)]
             at = end
-    return [each for each in (*pieces, Piece(turn.written_text[at:], False)) if each.text]
+    return [each for each in (*pieces, DiffPiece(turn.written_text[at:], False)) if each.text]
 
 
 def _split_spoken_words(utterance: Utterance) -> list[str]:

@@ -20,7 +20,7 @@ _MOST_TAIL_BYTES: Final = 1 << 23
 
 MOST_RUNS: Final = 8
 """Maximum number of runs on one page, because it has as many colours."""
-Line = dict[str, Any]
+MetricsLine = dict[str, Any]
 """A line of metrics: `kind`, `step` and figures."""
 State = Literal["running", "finished", "stopped"]
 
@@ -76,8 +76,8 @@ class TrainingSummary:
     preset: str
     stage: str
     max_steps: int | None
-    trained: Line
-    judged: Line
+    trained: MetricsLine
+    judged: MetricsLine
 
     def get_right_figure(self, name: str) -> float | None:
         """Returns a figure of the newest validation with the right oracle; None if there is none."""
@@ -140,7 +140,7 @@ def compare_settings(settings: Sequence[Mapping[str, Any]]) -> list[tuple[str, l
     return [row for row in rows if len(settings) == 1 or len(set(row[1])) > 1]
 
 
-def parse_line(text: bytes) -> Line | None:
+def parse_line(text: bytes) -> MetricsLine | None:
     """Parses a line of metrics; None if it is damaged or has no kind or step."""
     try:
         line = json.loads(text)
@@ -165,9 +165,9 @@ def _is_locked(path: Path) -> bool:
     return any(line.split()[1:2] == ["FLOCK"] and name in line.split() for line in locks.splitlines())
 
 
-def _read_newest(path: Path, kinds: set[str]) -> dict[str, Line]:
+def _read_newest(path: Path, kinds: set[str]) -> dict[str, MetricsLine]:
     """Returns the last complete line of each kind, by kind; kinds without a line in the last 8 MiB are missing."""
-    newest: dict[str, Line] = {}
+    newest: dict[str, MetricsLine] = {}
     try:
         with path.open("rb") as file:
             at = end = file.seek(0, os.SEEK_END)

@@ -12,7 +12,7 @@ import duckdb
 
 from dashboard.figures import Totals, format_bytes, format_duration, format_number
 from dashboard.index import CONNECTION_CONFIG, Index, fetch_records
-from dashboard.timeline import Piece, compare_words
+from dashboard.timeline import DiffPiece, compare_words
 
 PAGE_DIALOGUES: Final = 20
 SIDES: Final = ("left", "right")
@@ -51,7 +51,7 @@ ORDER BY dialogue_id, t_s
 
 
 @dataclass(frozen=True, slots=True)
-class Figure:
+class ComparedFigure:
     """A figure as text; `change` is right minus left, empty if they are equal or not numbers."""
 
     name: str
@@ -65,8 +65,8 @@ class ChangedText:
     """A text of both versions, with marks on the words that are not in the other one."""
 
     name: str
-    left: list[Piece]
-    right: list[Piece]
+    left: list[DiffPiece]
+    right: list[DiffPiece]
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,8 +76,8 @@ class ChangedEvent:
     t_s: float
     left_level: int | None
     right_level: int | None
-    left: list[Piece]
-    right: list[Piece]
+    left: list[DiffPiece]
+    right: list[DiffPiece]
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +91,7 @@ class ChangedDialogue:
     left: Mapping[str, Any] | None
     right: Mapping[str, Any] | None
     texts: list[ChangedText]
-    facts: list[Figure]
+    facts: list[ComparedFigure]
     events: list[ChangedEvent]
     reject: Mapping[str, Any] | None
 
@@ -141,15 +141,15 @@ class Versions:
             _make_changed_dialogue(name, left.get(name), right.get(name), events.get(name, []), rejects) for name in ids
         ]
 
-    def count_groups(self, column: str) -> list[Figure]:
+    def count_groups(self, column: str) -> list[ComparedFigure]:
         """Counts the dialogues with each value of a column (`none` for null) on both sides, the most frequent first."""
         return self._count_groups("dialogues", f"coalesce({column}, 'none')")
 
-    def count_rejects(self) -> list[Figure]:
+    def count_rejects(self) -> list[ComparedFigure]:
         """Counts rejects by stage and reason on both sides, the most frequent first."""
         return self._count_groups("rejects", "stage || ': ' || reason")
 
-    def _count_groups(self, table: str, value: str) -> list[Figure]:
+    def _count_groups(self, table: str, value: str) -> list[ComparedFigure]:
         """Counts the rows of a table by an SQL expression on both sides, the most frequent value first."""
         sql = (
             "SELECT name, coalesce(one.n, 0), coalesce(two.n, 0) FROM"  # noqa: S608
@@ -189,25 +189,25 @@ def open_versions(left: Index, right: Index, oracle_versions: tuple[str, str]) -
         yield Versions(connection, oracle_versions)
 
 
-def compare_totals(left: Totals, right: Totals, n_bytes: tuple[int, int]) -> list[Figure]:
+def compare_totals(left: Totals, right: Totals, n_bytes: tuple[int, int]) -> list[ComparedFigure]:
     """Returns a figure for each total of two versions, and for their sizes on disk (left, right)."""
     return [
         _compare_counts("Items", left.n_items, right.n_items),
         _compare_counts("Dialogues", left.n_dialogues, right.n_dialogues),
-        Figure("Audio", format_duration(left.audio_s), format_duration(right.audio_s)),
+        ComparedFigure("Audio", format_duration(left.audio_s), format_duration(right.audio_s)),
         _compare_counts("Words", left.n_words, right.n_words),
         _compare_counts("Oracle events", left.n_events, right.n_events),
-        Figure("Word error rate", _format_percent(left.wer, 2), _format_percent(right.wer, 2)),
+        ComparedFigure("Word error rate", _format_percent(left.wer, 2), _format_percent(right.wer, 2)),
         _compare_counts("Rejects", left.n_rejects, right.n_rejects),
-        Figure("On disk", *map(format_bytes, n_bytes)),
+        ComparedFigure("On disk", *map(format_bytes, n_bytes)),
     ]
 
 
-def compare_ladders(left: Totals, right: Totals) -> list[Figure]:
+def compare_ladders(left: Totals, right: Totals) -> list[ComparedFigure]:
     """Returns a figure for each hint level: the share of the true answer's words in the oracles of both versions."""
     one, two = ({level: share for level, _, share in each.ladder} for each in (left, right))
     return [
-        Figure(f"Level {level}", _format_percent(one.get(level), 1), _format_percent(two.get(level), 1))
+        ComparedFigure(f"Level {level}", _format_percent(one.get(level), 1), _format_percent(two.get(level), 1))
         for level in sorted({*one, *two})
     ]
 
@@ -217,10 +217,10 @@ def _format_percent(share: float | None, digits: int) -> str:
     return "–" if share is None else f"{format_number(100 * share, digits)} %"
 
 
-def _compare_counts(name: str, left: int, right: int) -> Figure:
+def _compare_counts(name: str, left: int, right: int) -> ComparedFigure:
     """Makes the figure of two counts, with their difference if they are not equal."""
     change = "" if left == right else f"{'+' if right > left else ''}{format_number(right - left)}"
-    return Figure(name, format_number(left), format_number(right), change)
+    return ComparedFigure(name, format_number(left), format_number(right), change)
 
 
 def _make_changed_dialogue(
@@ -245,7 +245,7 @@ def _make_changed_dialogue(
         if left[name] != right[name]
     ]
     facts = [
-        Figure(title, _format_value(left[name]), _format_value(right[name]))
+        ComparedFigure(title, _format_value(left[name]), _format_value(right[name]))
         for name, title in (
             ("form", "form"),
             ("split", "split"),

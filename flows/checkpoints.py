@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
-from dashboard.checkpoints import COMPARISON, CheckpointFacts, EvaluationFacts, EvaluationRow, Figure
+from dashboard.checkpoints import COMPARISON, CheckpointFacts, EvaluationFacts, EvaluationRow, MeasuredFigure
 from data_schemas import ids
 from data_schemas.errors import DatasetError, KameError, StoreError
 from flows.settings import find_shipped_checkpoint
@@ -48,7 +48,9 @@ class CheckpointFiles:
             run=told.run,
             losses=told.figures,
             losses_step=told.figures_step,
-            shares=[Figure(each.name, each.value, each.low, each.high, each.of, True) for each in facts.free_running],
+            shares=[
+                MeasuredFigure(each.name, each.value, each.low, each.high, each.of, True) for each in facts.free_running
+            ],
             made_at=_get_creation_time(folder),
             all_facts=_remove_figures(facts),
         )
@@ -139,5 +141,5 @@ def _make_row(evaluation: Evaluation, key: Mapping[str, Any], row: Mapping[str, 
         low, high = row[name + _INTERVAL] or (None, None)
         told = {json.dumps(each["measures"].get(name)) for each in records}
         n = row.get(f"{name}_n", row.get("n"))
-        figures.append(Figure(name, row.get(name), low, high, n, told <= {"true", "false", "null"}))
+        figures.append(MeasuredFigure(name, row.get(name), low, high, n, told <= {"true", "false", "null"}))
     return EvaluationRow(format_title(key), row.get("n"), figures)

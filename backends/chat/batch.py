@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from openai.types import Batch
 
 
-class BatchRoom:
+class BatchCapacity:
     """The size limit of batches, learned from batches that a provider rejects because too many tokens are enqueued.
 
     A rejected batch waits until another batch of this client ends. If none is running, it was too large by itself or
@@ -215,7 +215,7 @@ class BatchTransport:
         self._cache = cache
         self._store = BatchStore(cache, endpoint)
         self._delays = delays
-        self._room = BatchRoom(provider.batch_max_requests, config.max_attempts, delays)
+        self._capacity = BatchCapacity(provider.batch_max_requests, config.max_attempts, delays)
         self._waiting: dict[str, _Waiting] = {}
         self._to_submit: dict[str, None] = {}
         self._gathering: asyncio.TimerHandle | None = None
@@ -301,7 +301,7 @@ class BatchTransport:
         self._to_submit |= dict.fromkeys(keys)
         if self._gathering is not None:
             self._gathering.cancel()
-        is_full = len(self._to_submit) >= self._room.n_most
+        is_full = len(self._to_submit) >= self._capacity.n_most
         wait_s = 0.0 if is_full else self._delays.gather_s
         self._gathering = asyncio.get_running_loop().call_later(wait_s, self._submit_gathered)
 
@@ -310,7 +310,7 @@ class BatchTransport:
         keys = [key for key in self._to_submit if key in self._waiting]
         self._to_submit.clear()
         sizes = ((key, len(self._make_line(key))) for key in keys)
-        for chosen in split_portions(sizes, self._room.n_most, self._provider.batch_max_bytes):
+        for chosen in split_portions(sizes, self._capacity.n_most, self._provider.batch_max_bytes):
             self._spawn(self._submit_batch(chosen), chosen)
 
     def _make_line(self, key: str) -> bytes:
@@ -379,7 +379,7 @@ class BatchTransport:
             return
         finally:
             self._followed.discard(batch.file_id)
-            self._room.notify_change()
+            self._capacity.notify_change()
         unanswered: set[str | None] = set(batch.keys)
         for line in (each for body in bodies for each in body.split(b"\n")):  # not splitlines: answers hold U+2028
             if line.strip():
@@ -388,9 +388,9 @@ class BatchTransport:
         fault = TryAgainError(f"left unanswered by a batch that is {state.status}", state.status)
         self._close(batch, [] if has_failed else filter(None, unanswered), fault)
         if not has_failed:
-            self._room.record_success()
+            self._capacity.record_success()
         elif QUEUE_FULL in [error.code for error in get_batch_errors(state)]:
-            await self._room.wait(len(batch.keys), self._followed, self._faults.endpoint.name)
+            await self._capacity.wait(len(batch.keys), self._followed, self._faults.endpoint.name)
             self._gather(key for key in batch.keys if key in self._waiting)
         else:
             raise self._make_refusal_error(state)

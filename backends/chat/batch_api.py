@@ -163,7 +163,7 @@ _NO_RESPONSE = 500
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class BatchOutputLine:
     """A line of a batch's output: the request's key, and its response's body as JSON or its error."""
 
     key: str
@@ -194,7 +194,7 @@ def split_portions(lines: Iterable[tuple[str, int]], max_lines: int, max_bytes: 
         yield chosen
 
 
-def parse_output_line(text: bytes, faults: FaultTranslator) -> Line | None:
+def parse_output_line(text: bytes, faults: FaultTranslator) -> BatchOutputLine | None:
     """Parses a line of a batch's output; returns None if it cannot be parsed."""
     try:
         line = json.loads(text)
@@ -207,7 +207,7 @@ def parse_output_line(text: bytes, faults: FaultTranslator) -> Line | None:
         )
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
         return None
-    return Line(key, json.dumps(body), fault)
+    return BatchOutputLine(key, json.dumps(body), fault)
 
 
 def _make_fault(key: str, status: int, said: Any, faults: FaultTranslator) -> TryAgainError | RequestError:

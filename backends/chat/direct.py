@@ -28,7 +28,7 @@ from backends.chat.limits import Delays, Pace, make_retry_options
 from backends.chat.log import log_try
 from backends.chat.protocol import Endpoint
 from backends.chat.providers import Provider, make_full_url
-from backends.chat.servers import Server, Servers
+from backends.chat.servers import EndpointServer, EndpointServers
 from data_schemas import ids
 from data_schemas.config import ChatConfig
 
@@ -63,7 +63,7 @@ class DirectTransport:
         self._delays = delays
         self._tried: dict[str, asyncio.Event] = {}
         self._sent: set[str] = set()
-        self._servers = pace.servers if len(pace.servers.all) > 1 else Servers([endpoint.base_url])
+        self._servers = pace.servers if len(pace.servers.all) > 1 else EndpointServers([endpoint.base_url])
         self._openai = {
             server: open_async(
                 make_full_url(server.url, provider, endpoint.model), faults.api_key, config.timeout_s, provider
@@ -173,7 +173,7 @@ class DirectTransport:
 
     async def _send(self, request: str, body: dict[str, Any]) -> str:
         """Returns the response's body from the first server that accepts the request; each is tried at most once."""
-        tried: list[Server] = []
+        tried: list[EndpointServer] = []
         while True:
             server = self._servers.choose(tried)
             try:
@@ -184,7 +184,7 @@ class DirectTransport:
                 if not self._servers.may_ask_another(fault, tried):
                     raise
 
-    async def _send_to(self, server: Server, request: str, body: dict[str, Any]) -> str:
+    async def _send_to(self, server: EndpointServer, request: str, body: dict[str, Any]) -> str:
         """Returns the response's body from one server; raises our errors instead of openai's."""
         import openai
 

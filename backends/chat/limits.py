@@ -21,7 +21,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from backends.chat.faults import TryAgainError
-from backends.chat.servers import Servers
+from backends.chat.servers import EndpointServers
 from data_schemas.config import ChatConfig
 
 if TYPE_CHECKING:
@@ -202,7 +202,7 @@ class Pace:
     """The shared state of one endpoint's clients: when a request may start, the endpoint's health and its servers."""
 
     def __init__(self, config: ChatConfig) -> None:
-        self.servers = Servers(config.base_urls)
+        self.servers = EndpointServers(config.base_urls)
         self.health = Health()
         self.places = AdaptiveLimit(config.n_in_flight)
         self.tokens = RateLimit(config.max_tokens_per_minute)

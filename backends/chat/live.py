@@ -17,7 +17,7 @@ from backends.chat.connection import open_async
 from backends.chat.faults import REFUSED, FaultTranslator, TryAgainError
 from backends.chat.protocol import Endpoint
 from backends.chat.providers import get_key_env, get_provider, make_full_url, read_api_key
-from backends.chat.servers import Server, Servers
+from backends.chat.servers import EndpointServer, EndpointServers
 from backends.chat.thoughts import SET_THINKS, ThoughtStream
 from data_schemas.config import ChatConfig
 from data_schemas.errors import AnswerCut, AnswerRefused, BackendError, RequestError, UnexpectedThought
@@ -82,7 +82,7 @@ class OpenAILiveChat:
         self._thinks = config.thinks
         key = read_api_key(config)
         self._faults = FaultTranslator(endpoint, key, get_key_env(config), longest_wait_s=config.max_wait_s)
-        self._servers = Servers(config.base_urls if len(config.base_urls) > 1 else [endpoint.base_url])
+        self._servers = EndpointServers(config.base_urls if len(config.base_urls) > 1 else [endpoint.base_url])
         self._openai = {
             server: open_async(
                 make_full_url(server.url, self._provider, endpoint.model), key, config.timeout_s, self._provider
@@ -172,7 +172,7 @@ class OpenAILiveChat:
 
         Once the events have begun, a fault is raised, and no other server is tried.
         """
-        tried: list[Server] = []
+        tried: list[EndpointServer] = []
         while True:
             server = self._servers.choose(tried)
             is_open = False
@@ -187,7 +187,7 @@ class OpenAILiveChat:
                 if is_open or not self._servers.may_ask_another(fault, tried):
                     raise
 
-    async def _open_with_retry(self, server: Server, payload: dict[str, Any]) -> "openai.AsyncStream[object]":
+    async def _open_with_retry(self, server: EndpointServer, payload: dict[str, Any]) -> "openai.AsyncStream[object]":
         """Opens a server's event stream, again with a new connection if the kept-alive one has been closed.
 
         Raises:
@@ -206,7 +206,7 @@ class OpenAILiveChat:
         except openai.APIError as error:
             raise self._faults.translate(error, REQUEST) from None
 
-    async def _open(self, server: Server, payload: dict[str, Any]) -> "openai.AsyncStream[object]":
+    async def _open(self, server: EndpointServer, payload: dict[str, Any]) -> "openai.AsyncStream[object]":
         """Sends the request to a server and returns its event stream; a thinking model gets no stop texts."""
         import openai
 

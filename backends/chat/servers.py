@@ -23,7 +23,7 @@ def _get_time_s() -> float:
 
 
 @dataclass(eq=False, slots=True)
-class Server:
+class EndpointServer:
     """One of an endpoint's servers.
 
     Attributes:
@@ -41,7 +41,7 @@ class Server:
     left_out_s: tuple[float, float] = (0.0, 0.0)
 
 
-class Servers:
+class EndpointServers:
     """Balances requests by each server's number of open requests.
 
     A failed server is paused for a while and then gets one request, which shows whether it answers again. If all are
@@ -54,10 +54,10 @@ class Servers:
     """
 
     def __init__(self, urls: Sequence[str], clock_s: Callable[[], float] = _get_time_s) -> None:
-        self.all = [Server(url) for url in urls]
+        self.all = [EndpointServer(url) for url in urls]
         self._clock_s = clock_s
 
-    def choose(self, tried: Collection[Server] = ()) -> Server:
+    def choose(self, tried: Collection[EndpointServer] = ()) -> EndpointServer:
         """Returns the server for the next attempt: the one with the fewest open requests that is not paused.
 
         If all are paused, it is the one whose pause ends first.
@@ -73,7 +73,7 @@ class Servers:
         return min(left, key=lambda each: (each.left_out_s[1], each.n_asked))
 
     @contextmanager
-    def track_request(self, server: Server) -> Iterator[None]:
+    def track_request(self, server: EndpointServer) -> Iterator[None]:
         """Counts an open request to the server for the duration of the block, and records an answer or `TryAgainError`.
 
         Other errors are not recorded.
@@ -91,7 +91,7 @@ class Servers:
         finally:
             server.n_asked -= 1
 
-    def may_ask_another(self, fault: TryAgainError, tried: Collection[Server]) -> bool:
+    def may_ask_another(self, fault: TryAgainError, tried: Collection[EndpointServer]) -> bool:
         """Returns whether a failed request may be sent to another server at once.
 
         It may if the server has not worked on it, and not all servers are in `tried`.
@@ -99,13 +99,13 @@ class Servers:
         is_untouched = not fault.may_be_paid and (fault.endpoint_gone or fault.overloaded)
         return is_untouched and len(tried) < len(self.all)
 
-    def _record_answer(self, server: Server) -> None:
+    def _record_answer(self, server: EndpointServer) -> None:
         """Ends the pauses of a server that has answered; logs it if it had failed before."""
         if server.n_failed:
             _log.warning("The chat server at %s answers again.", extract_host(server.url))
         server.n_failed = 0
 
-    def _record_fault(self, server: Server, fault: TryAgainError, begun_s: float) -> None:
+    def _record_fault(self, server: EndpointServer, fault: TryAgainError, begun_s: float) -> None:
         """Pauses a server after a fault that concerns it; all requests that it had together count as one failure.
 
         A server without others is never paused.

@@ -37,15 +37,15 @@ class DoubleListener:
     def __init__(self, options: DoubleListenerOptions) -> None:
         self._options = options
 
-    def listen(self, on_heard: Callable[[Heard], None]) -> "DoubleEar":
+    def listen(self, on_heard: Callable[[Heard], None]) -> "DoubleListenerStream":
         """Returns a new caller's ear; it calls `on_heard` in the thread that feeds it."""
-        return DoubleEar(self._options, on_heard)
+        return DoubleListenerStream(self._options, on_heard)
 
     def close(self) -> None:
         """Does nothing."""
 
 
-class DoubleEar:
+class DoubleListenerStream:
     """One caller's ear."""
 
     def __init__(self, options: DoubleListenerOptions, on_heard: Callable[[Heard], None]) -> None:

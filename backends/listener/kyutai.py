@@ -50,7 +50,7 @@ class KyutaiListener:
 
     def __init__(self, options: KyutaiListenerOptions) -> None:
         self._model = KyutaiModel(options.path, options.repo, options.revision, options.device)
-        self._ears: list[KyutaiEar | None] = [None] * options.max_callers
+        self._ears: list[KyutaiListenerStream | None] = [None] * options.max_callers
         self._wake = threading.Condition()
         self._is_closed = False
         self._is_warm = threading.Event()
@@ -58,7 +58,7 @@ class KyutaiListener:
         self._thread.start()
         self._is_warm.wait()
 
-    def listen(self, on_heard: Callable[[Heard], None]) -> "KyutaiEar":
+    def listen(self, on_heard: Callable[[Heard], None]) -> "KyutaiListenerStream":
         """Returns a new caller's ear.
 
         Raises:
@@ -70,7 +70,7 @@ class KyutaiListener:
                 raise BackendError(
                     f"Kyutai's recogniser hears {len(self._ears)} callers already.", "Raise max_callers."
                 )
-            ear = KyutaiEar(self._model, on_heard, self._wake)
+            ear = KyutaiListenerStream(self._model, on_heard, self._wake)
             self._ears[self._ears.index(None)] = ear
             self._wake.notify()
             return ear
@@ -100,7 +100,7 @@ class KyutaiListener:
 
     def _run_steps(self) -> None:
         """Runs steps until the recogniser is closed; each step takes the next frame of all callers who have one."""
-        known: dict[int, KyutaiEar] = {}
+        known: dict[int, KyutaiListenerStream] = {}
         while True:
             with self._wake:
                 self._wake.wait_for(lambda: self._is_closed or any(self._count_waiting()))
@@ -131,7 +131,7 @@ class KyutaiListener:
         self._ears = [None if ear is None or ear.is_closed else ear for ear in self._ears]
 
 
-class KyutaiEar:
+class KyutaiListenerStream:
     """One caller's ear."""
 
     def __init__(self, model: KyutaiModel, on_heard: Callable[[Heard], None], wake: threading.Condition) -> None:

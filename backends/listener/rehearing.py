@@ -19,7 +19,7 @@ from backends.engine import Samples
 from backends.fault_log import FaultLog, name_fault
 from backends.listener.background import BackgroundLoop, HeardSender
 from backends.listener.protocol import Heard, Window
-from backends.listener.turn import MOST_UNHEARD_S, Piece, TurnSound
+from backends.listener.turn import MOST_UNHEARD_S, TurnPiece, TurnSound
 from backends.listener.vad import SpeechGate, SpeechMeter
 from backends.options import Options
 from data_schemas.errors import BackendError
@@ -105,20 +105,20 @@ class Rehearing(ABC):
         """
         return self._background.run(self.recognise(samples, is_urgent=True))
 
-    def listen(self, on_heard: Callable[[Heard], None]) -> "Ear":
+    def listen(self, on_heard: Callable[[Heard], None]) -> "RehearingStream":
         """Returns a new caller's ear.
 
         Raises:
             BackendError: the model of silero-vad is missing.
         """
-        return Ear(self, on_heard, self._background.call)
+        return RehearingStream(self, on_heard, self._background.call)
 
     def close(self) -> None:
         """Ends the listeners' loop; open ears stop recognising."""
         self._background.close(self.shutdown)
 
 
-class Ear:
+class RehearingStream:
     """One caller's stream.
 
     Args:
@@ -201,7 +201,7 @@ class Ear:
                 self._sender.send(Heard(text))
             self._begin_piece()
 
-    async def _recognise(self, turn: TurnSound, piece: Piece, is_urgent: bool) -> bool:
+    async def _recognise(self, turn: TurnSound, piece: TurnPiece, is_urgent: bool) -> bool:
         """Recognises a piece and adds its text to the turn; returns whether that succeeded, and records a failure."""
         loop = asyncio.get_running_loop()
         started_s = loop.time()

@@ -37,7 +37,7 @@ _N_FIRST = _count_windows(0.5)
 """Speech before a turn is first recognised; of less, Moonshine makes words that nobody said."""
 
 
-class Piece(NamedTuple):
+class TurnPiece(NamedTuple):
     """The next audio to recognise, at 16 kHz, which begins after the closed parts of the turn.
 
     `n_windows` is its length in windows, `n_closed` the number of closed parts before it. `is_closing`: it is closed
@@ -111,15 +111,15 @@ class TurnSound:
         is_long_enough = bool(self._closed) or self._n_to_speech_end >= _N_LEAD + _N_FIRST
         return self.has_unheard and is_long_enough and not is_between
 
-    def get_piece(self) -> Piece:
+    def get_piece(self) -> TurnPiece:
         """Returns all audio that is not closed; of more than 12 s only the part up to a quiet place, to be closed."""
         n_windows = len(self._windows)
         is_closing = self._n_to_speech_end > _N_LONGEST
         if is_closing:
             n_windows = self._find_quietest(_N_LONGEST // 2, _N_LONGEST)
-        return Piece(np.concatenate(self._windows[:n_windows]), n_windows, len(self._closed), is_closing)
+        return TurnPiece(np.concatenate(self._windows[:n_windows]), n_windows, len(self._closed), is_closing)
 
-    def add_text(self, piece: Piece, text: str) -> None:
+    def add_text(self, piece: TurnPiece, text: str) -> None:
         """Adds the text of a piece; ignored if the audio of the piece has been closed since."""
         if piece.n_closed != len(self._closed):
             return

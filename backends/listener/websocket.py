@@ -72,9 +72,9 @@ class WebsocketListener:
         self._faults = FaultLog(_log)
         self._background = BackgroundLoop("listener-websocket")
 
-    def listen(self, on_heard: Callable[[Heard], None]) -> "WebsocketEar":
+    def listen(self, on_heard: Callable[[Heard], None]) -> "WebsocketListenerStream":
         """Returns a new caller's ear at once; its own connection is opened in the background, with retries."""
-        ear = WebsocketEar(self._options, on_heard, self._background.call, self._faults)
+        ear = WebsocketListenerStream(self._options, on_heard, self._background.call, self._faults)
         self._background.call(ear.begin)
         return ear
 
@@ -109,8 +109,8 @@ class _Turn:
             self.n_sent = max(0, self.n_sent - 1)
 
 
-class WebsocketEar:
-    """One caller's stream; `call` as for `rehearing.Ear`, `faults` logs failures."""
+class WebsocketListenerStream:
+    """One caller's stream; `call` as for `rehearing.RehearingStream`, `faults` logs failures."""
 
     def __init__(
         self,

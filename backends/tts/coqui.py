@@ -11,8 +11,8 @@ from typing import Any, Self
 from pydantic import Field, model_validator
 
 from backends.options import FilePath, VoicePaths, WorkerOptions, split_list, split_paths
+from backends.tts.audio import resample_sound
 from backends.tts.protocol import Speech, TakeRefused, Voice
-from backends.tts.sound import resample_sound
 from backends.workers.environments import get_environment
 from backends.workers.process import Worker, WorkerRefusal, get_worker
 from data_schemas import ids

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from backends.engine import INSTALL_SPEECH, Samples
 from backends.tts import kokoro_assets
+from backends.tts.audio import fade_ends, make_pause
 from backends.tts.protocol import Speech, SpeechRefused, Voice
-from backends.tts.sound import fade_ends, make_pause
 from data_schemas import ids
 from data_schemas.errors import BackendError, ConfigError
 from data_schemas.records import WordTiming
@@ -31,7 +31,7 @@ _DURATIONS = "/encoder/Clip_output_0"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Piece:
+class SpeechPiece:
     """A piece of speech as the model returned it.
 
     Symbol k of `phonemes` lasts from `edges_s[k]` to `edges_s[k + 1]`, float64 [n_phonemes + 1], by its durations.
@@ -42,8 +42,8 @@ class Piece:
     edges_s: NDArray[np.float64]
 
 
-def _synthesise_piece(phonemes: str, table: kokoro_assets.VoiceTable, speed: float) -> Piece:
-    """Synthesises at most 510 phonemes; those outside the model's vocabulary are omitted, also in `Piece.phonemes`."""
+def _synthesise_piece(phonemes: str, table: kokoro_assets.VoiceTable, speed: float) -> SpeechPiece:
+    """Synthesises at most 510 phonemes; those outside the model's vocabulary are omitted, also in the result."""
     known = load_tokenizer().known(phonemes)
     tokens = load_tokenizer().tokenize(known)
     inputs = {
@@ -52,7 +52,9 @@ def _synthesise_piece(phonemes: str, table: kokoro_assets.VoiceTable, speed: flo
         "speed": np.array([speed], dtype=np.float32),
     }
     sound, durations = load_session().run(["audio", _DURATIONS], inputs)
-    return Piece(known, sound.reshape(-1), np.cumsum(durations.reshape(-1)[:-1], dtype=np.float64) * DURATION_UNIT_S)
+    return SpeechPiece(
+        known, sound.reshape(-1), np.cumsum(durations.reshape(-1)[:-1], dtype=np.float64) * DURATION_UNIT_S
+    )
 
 
 @cache
@@ -81,11 +83,11 @@ def load_session() -> Any:
     """
     import onnx
 
-    from backends.workers.engines.onnx_session import FrugalSession
+    from backends.workers.engines.onnx_session import LowMemorySession
 
     model = onnx.load(str(kokoro_assets.get_model_path()))  # the file's SHA-256 has been checked
     model.graph.output.append(onnx.helper.make_tensor_value_info(_DURATIONS, onnx.TensorProto.FLOAT, None))
-    return FrugalSession(model.SerializeToString())
+    return LowMemorySession(model.SerializeToString())
 
 
 ONSET_LAG_S = 0.04
@@ -104,7 +106,7 @@ _MARKS = re.compile(r"[.,?!;:]")
 class TimedPiece:
     """A piece, and the time in the whole audio at which its own time 0 would be, in seconds."""
 
-    piece: Piece
+    piece: SpeechPiece
     offset_s: float
 
 
@@ -263,7 +265,7 @@ def _name_letter_a(text: str) -> str:
     return _LETTER_A.sub("eigh", text)
 
 
-def _find_audible(piece: Piece) -> tuple[int, int]:
+def _find_audible(piece: SpeechPiece) -> tuple[int, int]:
     """Returns first sample and end (exclusive) of what to keep: audible frames up to the last phoneme, with margins.
 
     Both are 0 if nothing is audible.
@@ -279,7 +281,7 @@ def _find_audible(piece: Piece) -> tuple[int, int]:
     return max(0, int(audible[0]) * n_frame - n_margin), min(end, piece.samples.size)
 
 
-def _join_pieces(text: str, pieces: Sequence[Piece], spans: Sequence[tuple[int, int]]) -> Speech:
+def _join_pieces(text: str, pieces: Sequence[SpeechPiece], spans: Sequence[tuple[int, int]]) -> Speech:
     """Joins the spans of the pieces to speech, with pauses between them by their punctuation, and finds word times."""
     parts: list[Samples] = []
     timed: list[TimedPiece] = []

@@ -9,8 +9,8 @@ from dataclasses import replace
 import numpy as np
 
 from backends.engine import Samples
+from backends.tts.audio import fade_ends, make_pause
 from backends.tts.protocol import Speech, SpeechRefused, TextToSpeech
-from backends.tts.sound import fade_ends, make_pause
 from data_schemas.records import WordTiming
 from data_schemas.units import samples_to_seconds
 

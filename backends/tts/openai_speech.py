@@ -13,8 +13,8 @@ from pydantic import Field
 from backends.engine import Samples
 from backends.openai_audio import BatchAudioOptions, RequestRefused, use_client
 from backends.options import split_list
+from backends.tts.audio import resample_sound
 from backends.tts.protocol import Speech, SpeechRefused, Voice
-from backends.tts.sound import resample_sound
 from data_schemas import ids
 from data_schemas.errors import BackendError, ConfigError
 from data_schemas.fingerprint import get_versions

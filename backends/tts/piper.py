@@ -12,8 +12,8 @@ from typing import Any
 from pydantic import Field
 
 from backends.options import VoicePaths, WorkerOptions, split_paths
+from backends.tts.audio import resample_sound
 from backends.tts.protocol import Speech, SpeechRefused, Voice
-from backends.tts.sound import resample_sound
 from backends.workers.environments import get_environment
 from backends.workers.process import Worker, WorkerRefusal, get_worker
 from data_schemas import ids

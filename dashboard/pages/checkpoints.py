@@ -18,7 +18,7 @@ from dashboard.markdown import read_markdown, render_markdown
 from dashboard.runs import Run, SchedulerGoneError
 from dashboard.servers import (
     KIND,
-    Server,
+    TalkServer,
     add_token,
     describe_server,
     find_failed_server_run,
@@ -62,7 +62,7 @@ COLUMNS: Final[Mapping[str, tuple[str, Callable[[Checkpoint], Any]]]] = {
 """Sort columns of the list, with titles; damaged checkpoints are last."""
 
 
-class NoWish(BaseModel):
+class EmptyBody(BaseModel):
     """Empty request body: the URL says everything."""
 
     model_config = ConfigDict(extra="forbid")
@@ -180,7 +180,7 @@ def create_routes(site: Site, checkpoints: Checkpoints) -> APIRouter:
         return FileResponse(found, media_type="image/png")
 
     @routes.post("/of/{key}/talk")
-    def talk(key: str, _: NoWish, request: Request) -> dict[str, Any]:
+    def talk(key: str, _: EmptyBody, request: Request) -> dict[str, Any]:
         """Starts a server of a checkpoint unless one is active, and returns the URL of the checkpoint's page."""
         checkpoint = checkpoints.open_checkpoint(key)
         checkpoint.get_facts()
@@ -192,7 +192,7 @@ def create_routes(site: Site, checkpoints: Checkpoints) -> APIRouter:
         return {"url": address}
 
     @routes.post("/servers/{run_id}/stop")
-    def stop(run_id: str, _: NoWish, request: Request) -> dict[str, Any]:
+    def stop(run_id: str, _: EmptyBody, request: Request) -> dict[str, Any]:
         """Requests the end of a server; returns the URL of its checkpoint's page, or of the run if that is unknown."""
         run = _read_server_run(site, run_id)
         site.get_scheduler().cancel(run_id)
@@ -202,7 +202,7 @@ def create_routes(site: Site, checkpoints: Checkpoints) -> APIRouter:
         return {"url": f"/runs/{run_id}"}
 
     @routes.post("/servers/{run_id}/enter")
-    def enter(run_id: str, _: NoWish, request: Request) -> JSONResponse:
+    def enter(run_id: str, _: EmptyBody, request: Request) -> JSONResponse:
         """Returns the URL of a server's talk page, with the access token if the server takes the dashboard's."""
         server = describe_server(_read_server_run(site, run_id), request.url.hostname or "")
         if not server.url:
@@ -262,7 +262,7 @@ def _format_compare_command(columns: Sequence[tuple[Checkpoint, Evaluation]]) ->
 
 def _find_servers(
     site: Site, request: Request, folder: Path
-) -> tuple[list[Server], Run | None, SchedulerGoneError | None]:
+) -> tuple[list[TalkServer], Run | None, SchedulerGoneError | None]:
     """Returns all active servers, the newest run of a checkpoint if it failed, and why the list is unavailable.
 
     Without a scheduler, the list is empty and there is no error.

@@ -8,7 +8,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse
 
 from dashboard.catalog import DamagedDataset, Dataset
-from dashboard.figures import Cost, Totals, read_cost, read_groups, read_totals
+from dashboard.figures import DatasetCost, Totals, read_cost, read_groups, read_totals
 from dashboard.index import PAGE_WAIT_S, IndexBeingMade
 from dashboard.provenance import read_run_file
 from dashboard.site import Site
@@ -17,12 +17,12 @@ from data_schemas.flags import read_flagged
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
+class DatasetEntry:
     """An entry of the list: a dataset with its totals; without them while its index is built or if that failed."""
 
     dataset: Dataset | DamagedDataset
     totals: Totals | None = None
-    cost: Cost | None = None
+    cost: DatasetCost | None = None
     error: KameError | None = None
 
 
@@ -34,7 +34,7 @@ def create_routes(site: Site) -> APIRouter:
     def list_datasets(request: Request) -> HTMLResponse:
         """Shows all datasets with their totals; the page reloads itself while an index is being built."""
         until = time.monotonic() + PAGE_WAIT_S
-        listed = [_read_listed(site, each, max(0.0, until - time.monotonic())) for each in site.catalog.list_datasets()]
+        listed = [_read_entry(site, each, max(0.0, until - time.monotonic())) for each in site.catalog.list_datasets()]
         is_waiting = any(each.totals is None and each.error is None for each in listed)
         page = site.render(request, "datasets.html", part="datasets", listed=listed, roots=site.catalog.roots)
         if is_waiting:
@@ -74,17 +74,17 @@ def create_routes(site: Site) -> APIRouter:
     return routes
 
 
-def _read_listed(site: Site, dataset: Dataset | DamagedDataset, wait_s: float) -> Listed:
+def _read_entry(site: Site, dataset: Dataset | DamagedDataset, wait_s: float) -> DatasetEntry:
     """Returns the entry of a dataset; without totals if its index is not ready after `wait_s` seconds.
 
     A dataset that cannot be read has its error instead.
     """
     if isinstance(dataset, DamagedDataset):
-        return Listed(dataset, error=dataset.error)
+        return DatasetEntry(dataset, error=dataset.error)
     try:
         index = site.indexes.open(dataset, wait_s)
-        return Listed(dataset, read_totals(index, dataset.manifest.oracle_version), read_cost(dataset))
+        return DatasetEntry(dataset, read_totals(index, dataset.manifest.oracle_version), read_cost(dataset))
     except IndexBeingMade:
-        return Listed(dataset)
+        return DatasetEntry(dataset)
     except KameError as error:
-        return Listed(dataset, error=error)
+        return DatasetEntry(dataset, error=error)

@@ -29,7 +29,7 @@ class ScheduleRequest(BaseModel):
     do: Literal["pause", "resume", "remove"]
 
 
-class Made(NamedTuple):
+class ResultLink(NamedTuple):
     """A result of a run: its name and page."""
 
     title: str
@@ -115,7 +115,7 @@ def create_routes(site: Site) -> APIRouter:
     return routes
 
 
-def _find_results(site: Site, run: Run) -> list[Made]:
+def _find_results(site: Site, run: Run) -> list[ResultLink]:
     """Returns links to the results of a refresh or a training that are below the roots; none for other kinds of runs.
 
     Relative paths are relative to the dashboard's folder.
@@ -129,10 +129,10 @@ def _find_results(site: Site, run: Run) -> list[Made]:
         return []
     if run.kind == "refresh":
         return [
-            Made(f"Open the dataset {each.key.replace('~', ' / ')}", f"/datasets/{quote(each.key)}")
+            ResultLink(f"Open the dataset {each.key.replace('~', ' / ')}", f"/datasets/{quote(each.key)}")
             for each in site.catalog.list_datasets()
             if each.folder == folder
         ]
     trained = [each.key for each in list_training_runs(site.catalog.roots) if each.folder.is_relative_to(folder)]
     query = urlencode([("run", key) for key in trained[:MOST_RUNS]])
-    return [Made("Watch its losses", f"/training/runs?{query}")] if trained else []
+    return [ResultLink("Watch its losses", f"/training/runs?{query}")] if trained else []

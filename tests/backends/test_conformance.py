@@ -21,7 +21,7 @@ from backends.codec.conformance import check_codec
 from backends.codec.double import DoubleCodec, DoubleCodecOptions
 from backends.conformance import PromiseBroken
 from backends.listener.conformance import check_streaming_recogniser
-from backends.listener.double import DoubleEar, DoubleListener, DoubleListenerOptions
+from backends.listener.double import DoubleListener, DoubleListenerOptions, DoubleListenerStream
 from backends.listener.protocol import Heard
 from backends.tts.conformance import check_text_to_speech
 from backends.tts.double import DoubleTts
@@ -218,18 +218,18 @@ def test_the_double_of_a_codec_keeps_its_promises() -> None:
     check_codec(liar(DoubleCodec(DoubleCodecOptions()), stateful(forgets="codes, sound", rests="codes, sound")))
 
 
-class TalkativeEar(DoubleEar):
+class TalkativeStream(DoubleListenerStream):
     def end_turn(self) -> None:
         super().end_turn()
         self._on_heard(Heard("and more"))
 
 
-class DeafEar(DoubleEar):
+class DeafStream(DoubleListenerStream):
     def end_turn(self) -> None:
         """Tells no final text."""
 
 
-class LeakyEar(DoubleEar):
+class LeakyStream(DoubleListenerStream):
     def close(self) -> None:
         """Goes on telling."""
 
@@ -239,7 +239,7 @@ class Gossip(DoubleListener):
 
     last: Callable[[Heard], None]
 
-    def listen(self, on_heard: Callable[[Heard], None]) -> DoubleEar:
+    def listen(self, on_heard: Callable[[Heard], None]) -> DoubleListenerStream:
         self.last = on_heard
 
         def tell(heard: Heard) -> None:
@@ -250,12 +250,12 @@ class Gossip(DoubleListener):
         return super().listen(tell)
 
 
-class OneEar(DoubleListener):
+class OneStream(DoubleListener):
     """All callers have the ear of the first."""
 
-    ear: DoubleEar | None = None
+    ear: DoubleListenerStream | None = None
 
-    def listen(self, on_heard: Callable[[Heard], None]) -> DoubleEar:
+    def listen(self, on_heard: Callable[[Heard], None]) -> DoubleListenerStream:
         self.ear = self.ear or super().listen(on_heard)
         return self.ear
 
@@ -263,17 +263,17 @@ class OneEar(DoubleListener):
 @pytest.mark.parametrize(
     ("ear", "promise"),
     [
-        (TalkativeEar, "after its final one"),
-        (DeafEar, "comes within"),
-        (LeakyEar, "closed ear sends no more"),
+        (TalkativeStream, "after its final one"),
+        (DeafStream, "comes within"),
+        (LeakyStream, "closed ear sends no more"),
     ],
 )
 def test_a_streaming_recogniser_that_breaks_a_promise_is_found(
-    ear: type[DoubleEar], promise: str, monkeypatch: pytest.MonkeyPatch
+    ear: type[DoubleListenerStream], promise: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     options = DoubleListenerOptions(script=" ".join(WORDS))
     check_streaming_recogniser(DoubleListener(options), SAID, "seven green apples fell", n_callers=3)
-    monkeypatch.setattr("backends.listener.double.DoubleEar", ear)
+    monkeypatch.setattr("backends.listener.double.DoubleListenerStream", ear)
     with pytest.raises(PromiseBroken, match=promise):
         check_streaming_recogniser(DoubleListener(options), SAID, "seven green apples fell", limit_s=0.2)
 
@@ -285,7 +285,7 @@ def test_partial_words_that_go_to_another_caller_are_found() -> None:
 
 def test_callers_that_share_an_ear_are_found() -> None:
     with pytest.raises(PromiseBroken):
-        check_streaming_recogniser(OneEar(DoubleListenerOptions(script="a b c d")), SAID, "a b c d", limit_s=0.2)
+        check_streaming_recogniser(OneStream(DoubleListenerOptions(script="a b c d")), SAID, "a b c d", limit_s=0.2)
 
 
 class Renamed(DoubleEngine):

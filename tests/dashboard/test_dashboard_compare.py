@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from fastapi.testclient import TestClient
 
-from dashboard.timeline import Piece
+from dashboard.timeline import DiffPiece
 from dashboard.versions import Versions, open_versions
 from data_schemas.records import AudioDialogue, Reject
 from tests.support.dashboards import SCRIPT, client_of, dialogues, indexed, rejects, write_small
@@ -71,7 +71,10 @@ def test_words_events_and_short_values_that_differ_are_told(versions: Versions) 
     (text,) = found.texts
     question = dialogues()[0][0].question
     assert (found.dialogue_id, text.name) == ("mine-0-v0", "question")
-    assert (text.left, text.right) == ([Piece(question, False)], [Piece(question, False), Piece("Two eggs?", True)])
+    assert (text.left, text.right) == (
+        [DiffPiece(question, False)],
+        [DiffPiece(question, False), DiffPiece("Two eggs?", True)],
+    )
     for found in versions.read_page("oracles", 1):
         (event,) = found.events
         assert (event.t_s, event.left_level, event.right_level) == (0.4, 0, 0)

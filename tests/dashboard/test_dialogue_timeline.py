@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
-from dashboard.timeline import Piece, Timeline, compare_words, lay_out
+from dashboard.timeline import DiffPiece, Timeline, compare_words, lay_out
 from data_schemas.records import AudioDialogue, Turn, WrittenSpan
 from tests.support.builders import make_turn, make_utterance
 from tests.support.dashboards import heard
@@ -80,20 +80,20 @@ def test_what_is_said_otherwise_than_written_is_marked() -> None:
     spans = (WrittenSpan(start_char=0, end_char=2), *(WrittenSpan(start_char=3, end_char=6),) * 2)
     utterance = replace(make_utterance("So fifty percent.", timed(("so", 0, 1))), written_spans=spans)
     (shown,) = laid(make_turn(0, "B", [utterance], written_text="So 50%.")).turns
-    assert shown.written == [Piece("So ", False), Piece("50%", True), Piece(".", False)]
+    assert shown.written == [DiffPiece("So ", False), DiffPiece("50%", True), DiffPiece(".", False)]
     assert shown.heard is None
 
 
 def test_what_was_heard_is_compared_with_what_was_spoken() -> None:
     shown = lay_out(heard(noisy_dialogue(0), "Well, EIGHTEEN legs.", 3, 1), []).turns[1]
-    assert shown.spoken == [Piece("Well, eighteen", False), Piece("eggs.", True)]
-    assert shown.heard == [Piece("Well, EIGHTEEN", False), Piece("legs.", True)]
+    assert shown.spoken == [DiffPiece("Well, eighteen", False), DiffPiece("eggs.", True)]
+    assert shown.heard == [DiffPiece("Well, EIGHTEEN", False), DiffPiece("legs.", True)]
     assert (shown.n_words, shown.n_word_errors) == (3, 1)
 
 
 def test_words_that_are_missing_or_added_differ() -> None:
     assert compare_words(["a", "b", "c"], ["b", "c", "d"]) == (
-        [Piece("a", True), Piece("b c", False)],
-        [Piece("b c", False), Piece("d", True)],
+        [DiffPiece("a", True), DiffPiece("b c", False)],
+        [DiffPiece("b c", False), DiffPiece("d", True)],
     )
     assert compare_words([], []) == ([], [])

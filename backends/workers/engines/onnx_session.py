@@ -5,7 +5,7 @@ from typing import Any
 import onnxruntime
 
 
-class FrugalSession(onnxruntime.InferenceSession):  # type: ignore[misc]
+class LowMemorySession(onnxruntime.InferenceSession):  # type: ignore[misc]
     """Runs a model on the CPU, and frees the memory of each run; otherwise a process keeps that of its longest text.
 
     Piper kept 1,052 MB after a sentence of 676 characters, and 381 MB like this; Kokoro 701 MB after four sentences,

@@ -12,7 +12,7 @@ from piper import PiperVoice
 from piper.config import PiperConfig, SynthesisConfig
 from piper.patch_voice_with_alignment import add_alignment_output
 
-from backends.workers.engines.onnx_session import FrugalSession
+from backends.workers.engines.onnx_session import LowMemorySession
 from backends.workers.frames import EngineRefusal
 
 _EASY = "Yes, I do."
@@ -78,7 +78,7 @@ def _load(path: Path, threads: int) -> PiperVoice:
     model = onnx.load(str(path))
     add_alignment_output(model)
     config = PiperConfig.from_dict(json.loads(Path(f"{path}.json").read_text(encoding="utf-8")))
-    return PiperVoice(session=FrugalSession(model.SerializeToString(), threads), config=config)
+    return PiperVoice(session=LowMemorySession(model.SerializeToString(), threads), config=config)
 
 
 def _is_said_one_by_one(voice: PiperVoice, words: list[str]) -> bool:

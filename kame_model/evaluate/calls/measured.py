@@ -23,7 +23,7 @@ from backends.chat.providers import make_model_digest
 from backends.engine import Samples
 from backends.listener.background import BackgroundLoop
 from backends.listener.protocol import Heard, ListenerStream, StreamingRecogniser, Window
-from backends.listener.rehearing import Ear, Rehearing
+from backends.listener.rehearing import Rehearing, RehearingStream
 from data_schemas import ids
 from data_schemas.config.chat import ChatConfig
 from data_schemas.config.serving import BackEndConfig, BackendName, Mode
@@ -321,7 +321,7 @@ class _MeasuredRehearing:
 
     def listen(self, on_heard: Callable[[Heard], None]) -> ListenerStream:
         """Returns the recognition of a new caller's audio."""
-        return Ear(self, on_heard, asyncio.get_running_loop().call_soon)
+        return RehearingStream(self, on_heard, asyncio.get_running_loop().call_soon)
 
     def close(self) -> None:
         """Does nothing: whoever opened the recogniser closes it."""

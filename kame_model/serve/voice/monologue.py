@@ -10,8 +10,8 @@ from collections import deque
 from typing import Final
 
 from backends.engine import Samples
+from backends.tts.audio import PAUSE_AFTER_S
 from backends.tts.protocol import SpeechRefused
-from backends.tts.sound import PAUSE_AFTER_S
 from data_schemas.errors import BackendError
 from kame_model.serve.oracle.requests import Emit, RequestCounts
 from kame_model.serve.voice.clauses import ClauseSplitter

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from filelock import FileLock
 
-from backends.chat.batch import BatchRoom, BatchStore
+from backends.chat.batch import BatchCapacity, BatchStore
 from backends.chat.budget import list_spending, set_run_id
 from backends.chat.cache import ReplyCache
 from backends.chat.client import OpenAIChatClient, ask_all
@@ -284,41 +284,41 @@ async def settled() -> None:
 
 
 async def test_a_refused_batch_waits_for_the_end_of_one_that_was_taken() -> None:
-    room, under_way = BatchRoom(100, 3, QUICK), {"taken", "refused too"}
-    waiting = asyncio.create_task(room.wait(50, under_way, "lab"))
+    capacity, under_way = BatchCapacity(100, 3, QUICK), {"taken", "refused too"}
+    waiting = asyncio.create_task(capacity.wait(50, under_way, "lab"))
     await settled()
     under_way.remove("refused too")
-    room.notify_change()
+    capacity.notify_change()
     await settled()
     assert not waiting.done()  # nothing has left the queue
     under_way.remove("taken")
-    room.record_success()
+    capacity.record_success()
     await waiting
-    assert room.n_most == 100
+    assert capacity.n_most == 100
 
 
 async def test_it_waits_for_none_that_was_refused_as_well() -> None:
-    room, under_way = BatchRoom(100, 3, QUICK), {"refused too"}
-    waiting = asyncio.create_task(room.wait(50, under_way, "lab"))
+    capacity, under_way = BatchCapacity(100, 3, QUICK), {"refused too"}
+    waiting = asyncio.create_task(capacity.wait(50, under_way, "lab"))
     await settled()
     assert not waiting.done()
     under_way.clear()
-    room.notify_change()
+    capacity.notify_change()
     await settled()
     assert waiting.done()
     await waiting
-    assert room.n_most == 100  # others were refused with it, so its own size need not be at fault
+    assert capacity.n_most == 100  # others were refused with it, so its own size need not be at fault
 
 
 def test_alone_it_is_halved_until_one_passes_and_grows_again() -> None:
     async def work() -> list[int]:
-        room, sizes = BatchRoom(20, 3, QUICK), []
+        capacity, sizes = BatchCapacity(20, 3, QUICK), []
         for _ in range(3):
-            await room.wait(room.n_most, (), "lab")
-            sizes.append(room.n_most)
+            await capacity.wait(capacity.n_most, (), "lab")
+            sizes.append(capacity.n_most)
         for _ in range(4):
-            room.record_success()
-            sizes.append(room.n_most)
+            capacity.record_success()
+            sizes.append(capacity.n_most)
         return sizes
 
     assert asyncio.run(work()) == [10, 5, 2, 4, 8, 16, 20]

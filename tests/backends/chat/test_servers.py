@@ -15,7 +15,7 @@ from backends.chat.faults import NO_CONNECTION, TryAgainError, UnusableAnswerErr
 from backends.chat.live import OpenAILiveChat
 from backends.chat.providers import get_endpoint_name
 from backends.chat.remote import RemoteEngine
-from backends.chat.servers import FIRST_LEFT_OUT_S, LONGEST_LEFT_OUT_S, Server, Servers
+from backends.chat.servers import FIRST_LEFT_OUT_S, LONGEST_LEFT_OUT_S, EndpointServer, EndpointServers
 from data_schemas.config import ChatConfig
 from data_schemas.errors import BackendError, ConfigError
 from data_schemas.fingerprint import dump_relevant_fields
@@ -51,7 +51,7 @@ class Clock:
         return self.now_s
 
 
-def ask(servers: Servers, fault: TryAgainError | None = None) -> Server:
+def ask(servers: EndpointServers, fault: TryAgainError | None = None) -> EndpointServer:
     """One request, to its end."""
     server = servers.choose()
     try:
@@ -64,7 +64,7 @@ def ask(servers: Servers, fault: TryAgainError | None = None) -> Server:
 
 
 def test_who_has_fewest_requests_to_answer_is_asked() -> None:
-    servers = Servers(["a", "b", "c"], Clock())
+    servers = EndpointServers(["a", "b", "c"], Clock())
     with ExitStack() as stack:
         asked = []
         for _ in range(6):
@@ -80,7 +80,7 @@ def test_a_server_that_failed_is_left_out_then_tried_by_one_request_and_trusted_
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     clock = Clock()
-    servers = Servers(["http://key@a:1/v1", "http://b:2/v1"], clock)
+    servers = EndpointServers(["http://key@a:1/v1", "http://b:2/v1"], clock)
     assert ask(servers, TryAgainError("x", NO_CONNECTION, endpoint_gone=True)) is servers.all[0]
     assert "The chat server at a:1 gets no requests for 2 s: no connection." in caplog.text
     assert {ask(servers).url for _ in range(5)} == {"http://b:2/v1"}
@@ -95,7 +95,7 @@ def test_a_server_that_failed_is_left_out_then_tried_by_one_request_and_trusted_
 
 def test_the_longer_it_fails_the_longer_it_is_left_out_and_requests_together_count_as_one() -> None:
     clock, fault = Clock(), TryAgainError("x", "500")
-    servers = Servers(["a", "b"], clock)
+    servers = EndpointServers(["a", "b"], clock)
     waits_s = []
     for _ in range(8):
         server = servers.all[0]
@@ -111,18 +111,18 @@ def test_the_longer_it_fails_the_longer_it_is_left_out_and_requests_together_cou
 
 
 def test_an_answer_without_a_text_and_the_only_server_leave_nobody_out() -> None:
-    servers = Servers(["a", "b"], Clock())
+    servers = EndpointServers(["a", "b"], Clock())
     paid = StoredReply("", 1, None, 1)
     ask(servers, UnusableAnswerError("no text", paid, is_final=False))
     assert [each.n_failed for each in servers.all] == [0, 0]
-    only = Servers(["a"], Clock())
+    only = EndpointServers(["a"], Clock())
     ask(only, TryAgainError("x", NO_CONNECTION, endpoint_gone=True))
     assert (only.all[0].n_failed, ask(only)) == (0, only.all[0])
 
 
 def test_a_server_is_left_out_as_long_as_it_asks_and_where_all_are_the_first_to_come_back_is_asked() -> None:
     clock = Clock()
-    servers = Servers(["a", "b"], clock)
+    servers = EndpointServers(["a", "b"], clock)
     ask(servers, TryAgainError("x", NO_CONNECTION, endpoint_gone=True))
     clock.now_s += 1
     ask(servers, TryAgainError("x", "429", overloaded=True, retry_after_s=300))
@@ -132,7 +132,7 @@ def test_a_server_is_left_out_as_long_as_it_asks_and_where_all_are_the_first_to_
 
 
 def test_only_what_a_server_has_not_worked_on_goes_to_another_at_once() -> None:
-    servers = Servers(["a", "b"], Clock())
+    servers = EndpointServers(["a", "b"], Clock())
     moves = [
         (TryAgainError("x", NO_CONNECTION, endpoint_gone=True), True),
         (TryAgainError("x", "429", overloaded=True), True),

@@ -10,7 +10,7 @@ import pytest
 from backends.engine import Samples
 from backends.fault_log import FaultLog
 from backends.listener.protocol import Heard, Window
-from backends.listener.rehearing import Ear, Rehearing, RehearingOptions, drop_guesses
+from backends.listener.rehearing import Rehearing, RehearingOptions, RehearingStream, drop_guesses
 from backends.listener.vad import MODEL_RATE_HZ, WINDOW_S, SpeechMeter, TurnDetector
 from data_schemas.errors import BackendError
 from data_schemas.units import FRAME_N_SAMPLES, FRAME_S
@@ -55,7 +55,7 @@ class Caller:
 
     def __init__(self, recogniser: Rehearing) -> None:
         self.told: list[tuple[float, Heard]] = []
-        self.ear = Ear(recogniser, lambda heard: self.told.append((now_s(), heard)), at_once)
+        self.ear = RehearingStream(recogniser, lambda heard: self.told.append((now_s(), heard)), at_once)
 
     async def says(self, *sounds: Samples) -> None:
         """Speaks in real time, a frame after another."""

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from backends.engine import Samples
-from backends.listener.turn import MOST_UNHEARD_S, Piece, TurnSound
+from backends.listener.turn import MOST_UNHEARD_S, TurnPiece, TurnSound
 from backends.listener.vad import WINDOW_S
 
 N_SECOND = round(1 / WINDOW_S)
@@ -15,11 +15,11 @@ def window(number: int) -> Samples:
     return np.array([number], dtype=np.float32)
 
 
-def numbers(piece: Piece) -> list[int]:
+def numbers(piece: TurnPiece) -> list[int]:
     return [int(number) for number in piece.samples]
 
 
-def text(piece: Piece) -> str:
+def text(piece: TurnPiece) -> str:
     return ",".join(map(str, numbers(piece)))
 
 

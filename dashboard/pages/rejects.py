@@ -11,7 +11,7 @@ from dashboard.catalog import Dataset, MissingError
 from dashboard.index import Index
 from dashboard.pages.dialogue import make_sound_response
 from dashboard.provenance import RunFile, list_run_files
-from dashboard.refused import RefusedDialogue, read_refused, read_refused_sound
+from dashboard.rejects import RejectedDialogue, read_reject, read_reject_audio
 from dashboard.site import Site
 from dashboard.timeline import SPEAKERS
 
@@ -23,7 +23,7 @@ class ShownReject:
     """A reject with what is left of its dialogue; `has_row`: the dialogue is in the dataset nevertheless."""
 
     row: dict[str, Any]
-    left: RefusedDialogue
+    left: RejectedDialogue
     has_row: bool
 
 
@@ -32,7 +32,7 @@ def create_routes(site: Site) -> APIRouter:
     routes = APIRouter(prefix="/datasets/{key}/refused")
 
     @routes.get("", response_class=HTMLResponse)
-    def show_refused(request: Request, key: str, item: Annotated[str, Query(max_length=1000)]) -> HTMLResponse:
+    def show_rejects(request: Request, key: str, item: Annotated[str, Query(max_length=1000)]) -> HTMLResponse:
         """Shows at most 50 rejects of an item, with what is left of its dialogues, and the dialogues made of it."""
         dataset, index = site.open_dataset(key)
         rows = index.fetch_records(
@@ -47,7 +47,7 @@ def create_routes(site: Site) -> APIRouter:
         runs = [each for each in list_run_files(dataset, rows[0]["source"]) if each.content is not None]
         return site.render(
             request,
-            "refused.html",
+            "rejects.html",
             dataset=dataset,
             tab="rejects",
             item=item,
@@ -68,7 +68,7 @@ def create_routes(site: Site) -> APIRouter:
         """Sends the audio of a rejected dialogue, or of one utterance if `turn` is given."""
         dataset, index = site.open_dataset(key)
         place = None if turn is None else (turn, utterance)
-        sound = read_refused_sound(dataset, _find_part(index, dialogue), dialogue, place)
+        sound = read_reject_audio(dataset, _find_part(index, dialogue), dialogue, place)
         return make_sound_response(sound, request.headers.get("range", ""), {})
 
     return routes
@@ -80,7 +80,7 @@ def _read_shown(dataset: Dataset, row: dict[str, Any], made: list[str]) -> Shown
     Args:
         made: ids of the item's dialogues in the dataset.
     """
-    left = read_refused(dataset, row["part_id"], row["dialogue_id"], row["stage"])
+    left = read_reject(dataset, row["part_id"], row["dialogue_id"], row["stage"])
     return ShownReject(row, left, row["dialogue_id"] in made)
 
 

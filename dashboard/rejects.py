@@ -24,7 +24,7 @@ _BEFORE_SPEECH: Final = ("pictures", "script", "wording")
 
 
 @dataclass(frozen=True, slots=True)
-class RefusedClip:
+class RejectedClip:
     """An utterance that was synthesised before its dialogue was rejected."""
 
     turn_index: int
@@ -35,7 +35,7 @@ class RefusedClip:
 
 
 @dataclass(frozen=True, slots=True)
-class RefusedDialogue:
+class RejectedDialogue:
     """What is left of a rejected dialogue.
 
     Attributes:
@@ -48,12 +48,12 @@ class RefusedDialogue:
 
     dialogue: Dialogue | None
     is_mixed: bool
-    clips: Sequence[RefusedClip]
+    clips: Sequence[RejectedClip]
     why_silent: str
     error: str = ""
 
 
-def read_refused(dataset: Dataset, part_id: str | None, dialogue_id: str | None, stage: str) -> RefusedDialogue:
+def read_reject(dataset: Dataset, part_id: str | None, dialogue_id: str | None, stage: str) -> RejectedDialogue:
     """Reads what the work folder has of a rejected dialogue; a file that cannot be read is reported in `error`.
 
     Args:
@@ -62,20 +62,20 @@ def read_refused(dataset: Dataset, part_id: str | None, dialogue_id: str | None,
         stage: stage that rejected it.
     """
     if dialogue_id is None or part_id is None:
-        return RefusedDialogue(None, False, (), _explain_silence(stage, dialogue_id, False))
+        return RejectedDialogue(None, False, (), _explain_silence(stage, dialogue_id, False))
     try:
         texts = _find_row(dataset, part_id, _TEXTS, dialogue_id, make_schema(Dialogue).names)
         dialogue = from_table(texts, Dialogue)[0] if texts is not None else None
         is_mixed = _find_row(dataset, part_id, (_MIXED,), dialogue_id, ["dialogue_id"]) is not None
         clips = [] if is_mixed else list(_read_clips(dataset, part_id, dialogue_id))
     except KameError as error:
-        return RefusedDialogue(None, False, (), "", f"{error.what} {error.remedy}".strip())
+        return RejectedDialogue(None, False, (), "", f"{error.what} {error.remedy}".strip())
     is_kept = (dataset.folder / _PARTS / part_id).is_dir()
     why = "" if is_mixed or clips else _explain_silence(stage, dialogue_id, is_kept)
-    return RefusedDialogue(dialogue, is_mixed, clips, why)
+    return RejectedDialogue(dialogue, is_mixed, clips, why)
 
 
-def read_refused_sound(dataset: Dataset, part_id: str | None, dialogue_id: str, place: tuple[int, int] | None) -> bytes:
+def read_reject_audio(dataset: Dataset, part_id: str | None, dialogue_id: str, place: tuple[int, int] | None) -> bytes:
     """Reads the audio of a rejected dialogue, or of one of its utterances.
 
     Args:
@@ -113,10 +113,10 @@ def _explain_silence(stage: str, dialogue_id: str | None, is_kept: bool) -> str:
     return "There is no audio of it in the work folder."
 
 
-def _read_clips(dataset: Dataset, part_id: str, dialogue_id: str) -> Iterator[RefusedClip]:
+def _read_clips(dataset: Dataset, part_id: str, dialogue_id: str) -> Iterator[RejectedClip]:
     """Yields the utterances of a dialogue that were synthesised, without their audio."""
     for each in _read_clip_rows(dataset, part_id, dialogue_id, ("flac",)):
-        yield RefusedClip(
+        yield RejectedClip(
             each["turn_index"],
             each["utterance_index"],
             each["voice"],
