@@ -34,7 +34,7 @@ class FaultLog:
 
     def __init__(self, log: logging.Logger) -> None:
         self._log = log
-        self._told: dict[tuple[str, str], tuple[float, int]] = {}  # time of the last message, and occurrences since
+        self._logged: dict[tuple[str, str], tuple[float, int]] = {}  # time of the last message, and occurrences since
 
     def report(self, who: str, place: str, fault: str, remedy: str = "") -> None:
         """Logs a fault, unless the same one of `who` was logged in the last minute; the next message says how often.
@@ -46,11 +46,11 @@ class FaultLog:
             remedy: what to do, in KAME's own words, not the server's.
         """
         now_s = asyncio.get_running_loop().time()
-        told_s, n_since = self._told.get((who, fault), (float("-inf"), 0))
-        if now_s - told_s < EVERY_S:
-            self._told[who, fault] = (told_s, n_since + 1)
+        logged_s, n_since = self._logged.get((who, fault), (float("-inf"), 0))
+        if now_s - logged_s < EVERY_S:
+            self._logged[who, fault] = (logged_s, n_since + 1)
             return
-        self._told[who, fault] = (now_s, 0)
+        self._logged[who, fault] = (now_s, 0)
         where = f" at {place}" if place else ""
         again = f" This happened {n_since} more times since the last message." if n_since else ""
         self._log.warning("%s%s failed: %s.%s%s", who, where, fault, f" {remedy}" if remedy else "", again)

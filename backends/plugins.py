@@ -22,7 +22,7 @@ class Plugin:
 
     @property
     def name(self) -> str:
-        """Its name in configurations."""
+        """Its name in configurations, that of the entry point."""
         return self.point.name
 
     @property

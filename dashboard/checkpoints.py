@@ -130,7 +130,7 @@ class Checkpoint:
 
     @property
     def name(self) -> str:
-        """Name for people."""
+        """Its key as shown on pages, with slashes."""
         return self.key.replace("~", " / ")
 
     def get_facts(self) -> CheckpointFacts:
@@ -155,7 +155,7 @@ class Evaluation:
 
     @property
     def name(self) -> str:
-        """Name for people."""
+        """Its key as shown on pages, with slashes."""
         return self.key.replace("~", " / ")
 
 

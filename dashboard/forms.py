@@ -386,14 +386,14 @@ def _read_rows(path: str, item: Any, is_optional: bool, unread: dict[str, Any], 
     `unread`; errors are added to `faults` by path.
     """
     numbers = {int(found[1]) for each in unread if (found := re.match(rf"{re.escape(path)}\.(\d{{1,4}})(\.|$)", each))}
-    is_told = unread.pop(path, None) is not None or numbers
+    is_given = unread.pop(path, None) is not None or numbers
     if len(numbers) > MAX_ROWS:
         faults[path] = f"There may be {MAX_ROWS} rows at most."
         numbers = set()
     rows = [_read_field(f"{path}.{number}", item, None, unread, faults) for number in sorted(numbers)]
     rows = [{} if each is _NO_VALUE and _is_model(item) else each for each in rows]
     kept = [each for each in rows if each not in ("", _NO_VALUE)]
-    if not is_told:
+    if not is_given:
         return _NO_VALUE
     return kept or (None if is_optional else [])
 

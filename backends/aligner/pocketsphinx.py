@@ -103,7 +103,7 @@ def align_phones(samples: Samples, sample_rate_hz: int, words: Sequence[str]) ->
         decoder = _load_decoder()
         segments = _find_segments(decoder, pcm, words)
         if segments is None or len(segments) != len(words):
-            raise AlignmentRefused(f"not all words are found in the sound of {' '.join(words)[:80]!r}")
+            raise AlignmentRefused(f"not all words are found in the audio of {' '.join(words)[:80]!r}")
         decoder.set_alignment()  # the words that were just found, with their phonemes
         _search(decoder, pcm)
         phones = [phone for word in decoder.get_alignment() for phone in word]
@@ -127,7 +127,7 @@ def _align_padded(samples: Samples, sample_rate_hz: int, words: Sequence[str], n
         segments = _find_segments(decoder, pcm, words)
     if segments is None or len(segments) != len(words):
         n_found = "none" if segments is None else str(len(segments))
-        raise AlignmentRefused(f"{n_found} of {len(words)} words found in the sound of {' '.join(words)[:80]!r}")
+        raise AlignmentRefused(f"{n_found} of {len(words)} words found in the audio of {' '.join(words)[:80]!r}")
     duration_s = samples_to_seconds(len(samples), sample_rate_hz)
     timings = [_make_timing(word, segment, n_pad, duration_s) for word, segment in zip(words, segments, strict=True)]
     check_order(timings, duration_s)  # words found in the added silence have no time inside the audio

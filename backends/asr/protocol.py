@@ -1,4 +1,4 @@
-"""Protocol of recognisers of whole recordings."""
+"""Protocol of recognisers of whole recordings: automatic speech recognition (ASR), speech-to-text."""
 
 from typing import Protocol
 

@@ -84,9 +84,9 @@ def read_answer(text: str, estimate: tuple[int, int] = (0, UNBOUNDED_ANSWER)) ->
             is_refused = bool(choice["message"].get("refusal")) or is_filtered(reason)
         if is_refused or not isinstance(content, str):
             raise TypeError(
-                f"{'it is refused' if is_refused else 'its content is no text'}, and it ended by {reason!r}"
+                f"{'it is refused' if is_refused else 'its content is not text'}, and it ended by {reason!r}"
             )
-        content.encode()  # half a surrogate pair is no text either
+        content.encode()  # half a surrogate pair is not text either
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         is_final = is_refused or reason == _CUT
         n_in, n_out = estimate

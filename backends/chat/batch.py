@@ -92,7 +92,7 @@ class BatchCapacity:
             raise BackendError(
                 f"The chat endpoint {endpoint_name!r} accepts no batch, not even of one request: too many tokens are "
                 "enqueued for this account.",
-                "When its other batches have ended, run again: answers are kept.",
+                "When its other batches have ended, run again: completed answers are cached.",
             )
         self.n_most = max(1, n_requests // 2)
         await asyncio.sleep(min(self._delays.first_look_s * 2**self._n_refused, self._delays.longest_look_s))
@@ -129,7 +129,7 @@ class BatchStore:
         if not self._has_claimed:
             raise BackendError(
                 f"Another process waits for batches whose answers go into {self._cache.place}.",
-                "Wait for it or end it, then run again: its batches and answers are kept.",
+                "Wait for it or end it, then run again: its batches and completed answers are stored.",
             )
 
     def release(self) -> None:
@@ -466,5 +466,5 @@ class BatchTransport:
         )
         return BackendError(
             f"The chat endpoint {self._endpoint.name!r} refused batch {state.id}: {reason}.",
-            "Fix the cause (see chat.model), or set chat.transport to direct, and run again: answers are kept.",
+            "Fix the cause (chat.model), or set chat.transport to direct, and run again: completed answers are cached.",
         )

@@ -22,7 +22,7 @@ QUEUE_FULL = "token_limit_exceeded"
 """Error code of OpenAI and Azure for a batch that fails because too many tokens are enqueued in total."""
 _REQUEST = "for a batch"
 """How error messages name such a call."""
-_REMEDY = "Run the same command again: open batches continue there, and stored answers are kept."
+_REMEDY = "Run the same command again: open batches continue there, and completed answers are cached."
 
 
 class GoneError(Exception):

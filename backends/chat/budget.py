@@ -151,12 +151,12 @@ def check_price(endpoint: Endpoint, price: PriceConfig | None, budget: BudgetCon
     """Checks that a budget can be enforced.
 
     Raises:
-        ConfigError: the budget is in dollars and no price is known.
+        ConfigError: the budget is in dollars and the price is unknown.
     """
     if budget.usd is not None and price is None:
         raise ConfigError(
-            f"There is a budget in US dollars, but no price is known of {endpoint.model!r} at {endpoint.name!r}.",
-            "Set chat.price (0 for a machine of your own), or bound the tokens: --budget-tokens.",
+            f"There is a budget in US dollars, but the price of {endpoint.model!r} at {endpoint.name!r} is unknown.",
+            "Set chat.price (0 for your own server), or limit tokens with --budget-tokens.",
         )
 
 
@@ -174,7 +174,7 @@ class Spending:
         is_used_up: whether a request was refused because of the budget.
 
     Raises:
-        ConfigError: the budget is in dollars and no price is known.
+        ConfigError: the budget is in dollars and the price is unknown.
     """
 
     def __init__(self, cache: ReplyCache, endpoint: Endpoint, price: PriceConfig | None, budget: BudgetConfig) -> None:
@@ -294,5 +294,5 @@ class BudgetShortfall:
             )
         return BudgetError(
             what,
-            "Run the same command again to go on with a new budget: answers are kept and cost nothing again.",
+            "Run the same command again with a new budget: completed answers are cached and cost nothing again.",
         )

@@ -174,7 +174,7 @@ class OpenAIChatClient:
             if verdict := self._health.describe_fault():
                 raise BackendError(
                     f"The chat endpoint {self._endpoint.name!r} fails too often: {verdict}. {error.what}",
-                    "Fix the endpoint or the payload's settings and run again: answers are kept.",
+                    "Fix the endpoint or the payload's settings and run again: completed answers are cached.",
                 ) from error
             raise
         self._health.record_answer()

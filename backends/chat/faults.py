@@ -138,13 +138,13 @@ class FaultTranslator:
         if status in (401, 403) or body.codes & _KEY_REFUSED:  # such messages quote parts of the key and are dropped
             return BackendError(
                 f"The chat endpoint {self.endpoint.name!r} refuses our key (HTTP {status}).",
-                f"Put a valid key into the environment variable {self.api_key_env} and run again: answers are kept.",
+                f"Put a valid key into the variable {self.api_key_env} and run again: completed answers are cached.",
                 str(status),
             )
         if status in ENDPOINT_FAULTS:
             return BackendError(
                 f"The chat endpoint {self.endpoint.name!r} cannot serve model {self.endpoint.model!r} ({said}).",
-                "Check chat.model and chat.base_url (it ends in /v1) and run again: answers are kept.",
+                "Check chat.model and chat.base_url (it ends in /v1) and run again: completed answers are cached.",
                 str(status),
             )
         if status < 500 and status not in WORTH_RETRYING:
@@ -153,14 +153,14 @@ class FaultTranslator:
         if body.codes & _USED_UP:
             return BackendError(
                 f"The account at {self.endpoint.name!r} may spend no more ({said}).",
-                "Raise its limit or pay for more, then run again: answers are kept.",
+                "Raise its limit or pay for more, then run again: completed answers are cached.",
                 str(status),
             )
         wait_s = read_wait_s(error.response.headers) or body.wait_s
         if wait_s > self.longest_wait_s:
             return BackendError(
                 f"The chat endpoint {self.endpoint.name!r} asks to wait {wait_s:.0f} s ({said}).",
-                "Run again after that time, or raise chat.max_wait_s: answers are kept.",
+                "Run again after that time, or raise chat.max_wait_s: completed answers are cached.",
                 str(status),
             )
         return TryAgainError(
@@ -182,7 +182,7 @@ class FaultTranslator:
         if last.endpoint_gone and nobody_is_answered:
             return BackendError(
                 f"The chat endpoint {self.endpoint.name!r} is not answering: {n_tries} tries, {last.reason}.",
-                "Check that its server runs and that the quota is not used up, then run again: answers are kept.",
+                "Check that its server runs and that quota is left, then run again: completed answers are cached.",
             )
         return RequestError(f"Request {request} to {self.endpoint.name!r} failed {n_tries} times: {last.reason}.")
 

@@ -1,4 +1,4 @@
-"""Concurrency limits, rate limits, retries and health of a chat endpoint, adapted to what the server can handle.
+"""Concurrency and rate limits (throttling), retries and health of a chat endpoint, adapted to what its server can bear.
 
 `AdaptiveLimit` works like TCP: it doubles while that pays, then adds an eighth at a time, and halves on a 429 or a
 timeout (additive increase, multiplicative decrease). Growth pays while latency rises by less than the number in flight,

@@ -228,19 +228,19 @@ class _Answer:
         self._n_in, _ = estimate_tokens(payload)
         self._characters, self._thoughts = CharacterStream(), ThoughtStream(is_expected=thinks)
         self._is_said_to_think = thinks
-        self._n_pieces = self._n_told = 0
-        self._told: Any = None
+        self._n_pieces = self._n_returned = 0
+        self._usage: Any = None
         self._has_ended = False
 
     def read_piece(self, event: Any) -> str | None:
         """Returns the text that an event adds; empty while the model thinks, None if nothing is added.
 
         Raises:
-            ValueError: it is no event of this protocol.
+            ValueError: it is not a chat completion event.
             UnexpectedThought: text that was already returned was thought.
         """
         try:
-            self._told = event.get("usage") or self._told
+            self._usage = event.get("usage") or self._usage
             choice = next(iter(event.get("choices") or ()), None)
             if choice is None:
                 return None
@@ -252,12 +252,12 @@ class _Answer:
             piece = delta.get("content") or ""
             has_aside = any(delta.get(name) for name in _THOUGHT_FIELDS)
         except (AttributeError, TypeError) as error:
-            raise ValueError("no event of chat completions") from error
+            raise ValueError("not a chat completion event") from error
         if not isinstance(piece, str):
-            raise ValueError("content that is no text")
+            raise ValueError("content is not text")
         self._n_pieces += bool(piece) or has_aside
         said = self._thoughts.feed(self._characters.feed(piece))
-        self._n_told += bool(said)
+        self._n_returned += bool(said)
         is_thinking = has_aside or (bool(piece) and self._thoughts.is_thinking)
         return said or ("" if is_thinking else None)
 
@@ -268,7 +268,7 @@ class _Answer:
             UnexpectedThought: a stop text ended the thought of a model that is not configured to think.
         """
         rest = self._thoughts.finish(is_cut=self.is_cut)
-        has_answer = self._n_told or rest or self.is_cut
+        has_answer = self._n_returned or rest or self.is_cut
         if self._thoughts.has_thought and not self._is_said_to_think and not has_answer:
             raise UnexpectedThought("The chat model wrote nothing but the beginning of a thought.", SET_THINKS)
         return rest
@@ -284,9 +284,9 @@ class _Answer:
 
     def count(self, usage: LiveUsage) -> None:
         """Adds the answer's tokens to the client's usage; an answer that never began adds none."""
-        if self._told is None and not self._n_pieces and not self._has_ended:
+        if self._usage is None and not self._n_pieces and not self._has_ended:
             return
-        n_in, n_cached, n_out, is_estimated = read_usage(self._told, (self._n_in, self._n_pieces))
+        n_in, n_cached, n_out, is_estimated = read_usage(self._usage, (self._n_in, self._n_pieces))
         usage.n_tokens_in += n_in
         usage.n_tokens_cached += n_cached or 0
         usage.n_tokens_out += n_out

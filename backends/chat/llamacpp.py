@@ -75,7 +75,7 @@ class LlamaCppEngine:
         described = self.describe()
         if self._config.port:
             find_free_port(self._config.port, NAME)
-        remedy = "Check chat.model, memory and chat.n_context, then run again: answers are kept."
+        remedy = "Check chat.model, memory and chat.n_context, then run again: completed answers are cached."
         server = ChildServer(NAME, self._make_command(), _make_child_environment(), remedy)
         with server.run(_wait_until_ready) as base_url:
             yield Endpoint(described.name, base_url, described.model, described.model_digest)

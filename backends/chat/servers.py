@@ -110,8 +110,8 @@ class EndpointServers:
 
         A server without others is never paused.
         """
-        is_told_of = begun_s < server.left_out_s[0] and server.n_failed
-        if len(self.all) == 1 or is_told_of or not _is_of_server(fault):
+        is_known = begun_s < server.left_out_s[0] and server.n_failed
+        if len(self.all) == 1 or is_known or not _is_of_server(fault):
             return
         now_s = self._clock_s()
         server.n_failed += 1

@@ -77,7 +77,7 @@ class VllmEngine:
         """
         described = self.describe()
         port = find_free_port(self._config.port, NAME)
-        remedy = "Check chat.model, its revision and the GPU's memory, then run again: answers are kept."
+        remedy = "Check chat.model, its revision and the GPU's memory, then run again: completed answers are cached."
         server = ChildServer(NAME, self._make_command(port), os.environ, remedy)
         with server.run(lambda child: _wait_until_healthy(child, port)) as base_url:
             yield Endpoint(described.name, base_url, described.model, described.model_digest)

@@ -16,7 +16,7 @@ _LONGEST_CALL_S = 0.5
 
 
 class HeardLog:
-    """Callback that records the transcripts of an ear, from any thread, and can wait for them."""
+    """Callback that records the transcripts of a stream, from any thread, and can wait for them."""
 
     def __init__(self, limit_s: float = 60.0) -> None:
         self.all: list[Heard] = []
@@ -83,16 +83,16 @@ def check_streaming_recogniser(
     )
     require(all(ear.failure is None for ear in ears), "`failure` is None without a failure")
     _check_next_turn(ears[0], logs[0], silence)
-    told_others = [each.text for log in logs[1:] for each in log.all if each.text]
-    require(not told_others, f"a caller gets no words of another's turn, not even partial ones: {told_others}")
+    heard_by_others = [each.text for log in logs[1:] for each in log.all if each.text]
+    require(not heard_by_others, f"a caller gets no words of another's turn, not even partial ones: {heard_by_others}")
     for ear in ears:
         ear.close()
-    n_told = [len(log.all) for log in logs]
+    n_sent = [len(log.all) for log in logs]
     ears[0].feed(samples)
     ears[0].end_turn()
     recogniser.close()
     recogniser.close()
-    require([len(log.all) for log in logs] == n_told, "a closed ear sends no more transcripts")
+    require([len(log.all) for log in logs] == n_sent, "a closed ear sends no more transcripts")
 
 
 def _check_next_turn(ear: ListenerStream, log: HeardLog, silence: Samples) -> None:

@@ -38,22 +38,22 @@ class DoubleListener:
         self._options = options
 
     def listen(self, on_heard: Callable[[Heard], None]) -> "DoubleListenerStream":
-        """Returns a new caller's ear; it calls `on_heard` in the thread that feeds it."""
+        """Returns a new caller's stream; it calls `on_heard` in the thread that feeds it."""
         return DoubleListenerStream(self._options, on_heard)
 
     def close(self) -> None:
-        """Does nothing."""
+        """Does nothing, as there are no threads or connections."""
 
 
 class DoubleListenerStream:
-    """One caller's ear."""
+    """One caller's stream."""
 
     def __init__(self, options: DoubleListenerOptions, on_heard: Callable[[Heard], None]) -> None:
         self._turns = [turn.split() for turn in options.script.split("|")]
         self._n_per_word = seconds_to_samples(options.seconds_per_word)
         self._dies_after_s = options.dies_after_s
         self._on_heard = on_heard
-        self._turn_index = self._n_fed = self._n_loud = self._n_told = 0
+        self._turn_index = self._n_fed = self._n_loud = self._n_sent = 0
         self._is_closed = False
 
     @property
@@ -69,8 +69,8 @@ class DoubleListenerStream:
             return
         self._n_loud += int(np.count_nonzero(np.abs(samples) >= _SILENCE))
         words = self._list_words()
-        if len(words) > self._n_told:
-            self._n_told = len(words)
+        if len(words) > self._n_sent:
+            self._n_sent = len(words)
             self._on_heard(Heard(" ".join(words)))
 
     def end_turn(self) -> None:
@@ -80,7 +80,7 @@ class DoubleListenerStream:
         words = self._list_words()
         if words:
             self._turn_index += 1
-        self._n_loud = self._n_told = 0
+        self._n_loud = self._n_sent = 0
         self._on_heard(Heard(" ".join(words), is_final=True))
 
     def close(self) -> None:

@@ -59,7 +59,7 @@ class KyutaiListener:
         self._is_warm.wait()
 
     def listen(self, on_heard: Callable[[Heard], None]) -> "KyutaiListenerStream":
-        """Returns a new caller's ear.
+        """Returns a new caller's stream.
 
         Raises:
             BackendError: there are `max_callers` already.
@@ -67,9 +67,8 @@ class KyutaiListener:
         with self._wake:
             self._free_closed_slots()
             if None not in self._ears:
-                raise BackendError(
-                    f"Kyutai's recogniser hears {len(self._ears)} callers already.", "Raise max_callers."
-                )
+                what = f"Kyutai's recogniser already serves its maximum of {len(self._ears)} sessions."
+                raise BackendError(what, "Raise max_callers.")
             ear = KyutaiListenerStream(self._model, on_heard, self._wake)
             self._ears[self._ears.index(None)] = ear
             self._wake.notify()
@@ -132,7 +131,7 @@ class KyutaiListener:
 
 
 class KyutaiListenerStream:
-    """One caller's ear."""
+    """One caller's stream."""
 
     def __init__(self, model: KyutaiModel, on_heard: Callable[[Heard], None], wake: threading.Condition) -> None:
         self.failure: str | None = None
@@ -142,7 +141,7 @@ class KyutaiListenerStream:
         self._rest = np.zeros(0, dtype=np.float32)
         self._frames: deque[Samples | None] = deque(_make_silence(model.prefix_s))  # None: a turn's end
         self._tokens: list[int] = []  # of the turn; used only by the recogniser's thread
-        self._told = ""
+        self._sent_text = ""
 
     def feed(self, samples: Samples, windows: Sequence[Window] | None = None) -> None:
         """Queues the next audio, 24 kHz; of more than 10 s that wait, the oldest is dropped. `windows` is ignored."""
@@ -203,7 +202,7 @@ class KyutaiListenerStream:
     def finish(self) -> None:
         """Sends the turn's text as final; the next token belongs to the next turn."""
         text = self._model.decode(self._tokens)
-        self._tokens, self._told = [], ""
+        self._tokens, self._sent_text = [], ""
         self._sender.send(Heard(text, is_final=True))
 
     def fail(self, reason: str) -> None:
@@ -213,8 +212,8 @@ class KyutaiListenerStream:
     def _send_partial(self) -> None:
         """Sends the turn's text so far if it is not empty and has changed."""
         text = self._model.decode(self._tokens)
-        if text and text != self._told:
-            self._told = text
+        if text and text != self._sent_text:
+            self._sent_text = text
             self._sender.send(Heard(text))
 
     def _drop_oldest(self) -> None:

@@ -145,7 +145,7 @@ def _load_folder(folder: Path) -> "CheckpointInfo":
     """Returns moshi's description of a model in a folder; its `config.json` has the names of the files.
 
     Raises:
-        ConfigError: a file is missing, `config.json` cannot be read, or the model is no recogniser.
+        ConfigError: a file is missing, `config.json` cannot be read, or the model is not a recogniser.
     """
     from moshi.models.loaders import CheckpointInfo
 
@@ -166,12 +166,12 @@ def _load_folder(folder: Path) -> "CheckpointInfo":
 
 
 def _fetch_from_hub(repo: str, revision: str | None) -> "CheckpointInfo":
-    """Downloads a model from the Hub, unless it is no recogniser, and returns moshi's description of it.
+    """Downloads a model from the Hub, unless it is not a recogniser, and returns moshi's description of it.
 
     `revision` None: the newest. Files that are in the Hub's cache are not downloaded again.
 
     Raises:
-        ConfigError: the model is no recogniser.
+        ConfigError: the model is not a recogniser.
         BackendError: the download fails.
     """
     from huggingface_hub import hf_hub_download
@@ -193,4 +193,4 @@ def _check_type(config: dict[str, Any], where: str) -> None:
     """Raises ConfigError if a model's `config.json` is not of a recogniser."""
     kind = config.get("model_type", "moshi")  # as moshi has it
     if kind != "stt":
-        raise ConfigError(f"{where} is a {kind} model, no recogniser.", "Name a speech-to-text model.")
+        raise ConfigError(f"{where} is a {kind} model, not a speech recogniser.", "Name a speech-to-text model.")

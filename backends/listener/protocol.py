@@ -58,7 +58,7 @@ class StreamingRecogniser(Protocol):
         """The back-end's name in the registry."""
 
     def listen(self, on_heard: Callable[[Heard], None]) -> ListenerStream:
-        """Returns a new caller's ear.
+        """Returns a new caller's stream.
 
         `on_heard` is called from any thread each time the text has changed, and once, as final, for each end of a turn.
 

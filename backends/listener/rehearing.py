@@ -106,7 +106,7 @@ class Rehearing(ABC):
         return self._background.run(self.recognise(samples, is_urgent=True))
 
     def listen(self, on_heard: Callable[[Heard], None]) -> "RehearingStream":
-        """Returns a new caller's ear.
+        """Returns a new caller's stream.
 
         Raises:
             BackendError: the model of silero-vad is missing.
@@ -138,7 +138,7 @@ class RehearingStream:
         self._meter = SpeechMeter()  # for audio without `windows`
         self._gate = SpeechGate(_SPEECH_PROBABILITY)
         self._turn = TurnSound()
-        self._told = ""
+        self._sent_text = ""
         self._work: asyncio.Task[None] | None = None
         self._ending: asyncio.Task[None] | None = None
         self._next_s = 0.0
@@ -196,8 +196,8 @@ class RehearingStream:
             self._work = None
         if turn is self._turn and self._ending is None:
             text = drop_guesses(turn.text)
-            if text and text != self._told:
-                self._told = text
+            if text and text != self._sent_text:
+                self._sent_text = text
                 self._sender.send(Heard(text))
             self._begin_piece()
 
@@ -235,7 +235,7 @@ class RehearingStream:
     def _end(self) -> None:
         """Begins a new turn, and starts to recognise the rest of the old one."""
         turn, self._turn = self._turn, TurnSound()
-        self._told = ""
+        self._sent_text = ""
         if not self._sender.is_closed:
             self._ending = asyncio.create_task(self._finish(turn, self._work, self._ending))
 

@@ -1,4 +1,4 @@
-"""Protocol of text-to-speech engines."""
+"""Protocol of text-to-speech (TTS) engines, which synthesise (US: synthesize) speech."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -24,5 +24,5 @@ class LowMemorySession(onnxruntime.InferenceSession):  # type: ignore[misc]
         self._frees.add_run_config_entry("memory.enable_memory_arena_shrinkage", "cpu:0")
 
     def run(self, output_names: Any, input_feed: Any, run_options: Any = None) -> Any:
-        """See `onnxruntime.InferenceSession`; `run_options` replaces those that free the memory."""
+        """Runs the model as the base class does; `run_options` replaces those that free the memory."""
         return super().run(output_names, input_feed, run_options or self._frees)

@@ -86,7 +86,7 @@ def test_a_clip_that_begins_in_the_middle_of_a_sound_is_aligned(aligner: Pockets
 
 def test_wrong_words_are_refused_or_score_worse(aligner: PocketsphinxAligner, sounds: Sounds) -> None:
     sound = sounds[tuple(OTHER)]
-    with pytest.raises(AlignmentRefused, match="of 6 words found in the sound of 'five green dogs"):
+    with pytest.raises(AlignmentRefused, match="of 6 words found in the audio of 'five green dogs"):
         aligner.align(sound, 24_000, ["five", "green", "dogs", "ate", "sixty", "apples"])
     right = aligner.align(sound, 24_000, OTHER)
     wrong = aligner.align(sound, 24_000, ["She", "pays", "twenty", "wolves", "dollars"])

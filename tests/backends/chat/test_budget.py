@@ -78,7 +78,7 @@ def test_all_clients_of_a_run_share_its_budget(tmp_path: Path) -> None:
 
 def test_a_budget_in_dollars_without_a_price_is_told_up_front(tmp_path: Path) -> None:
     with served(Behaviour()) as (root, server):
-        with pytest.raises(ConfigError, match=r"no price is known of 'test-model'.*chat\.price.*--budget-tokens"):
+        with pytest.raises(ConfigError, match=r"the price of 'test-model' .*is unknown.*chat\.price.*--budget-tokens"):
             use(endpoint_at(root), tmp_path, asking(PAYLOADS), ChatConfig(engine="openai"), BudgetConfig(usd=1))
         assert server.counts.bodies == []
 

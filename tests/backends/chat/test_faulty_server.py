@@ -105,7 +105,7 @@ def test_a_server_that_goes_half_way_stops_the_run_and_keeps_what_it_said(tmp_pa
 
         with pytest.raises(EOFError):
             use(endpoint_at(root), tmp_path, work, config)
-    with pytest.raises(BackendError, match=r"is not answering: 3 tries, no connection.*answers are kept"):
+    with pytest.raises(BackendError, match=r"is not answering: 3 tries, no connection.*answers are cached"):
         use(endpoint_at(root), tmp_path, asking(numbered(20)), config)
     with ReplyCache(tmp_path / "replies.sqlite") as cache:
         assert len(cache) == 10

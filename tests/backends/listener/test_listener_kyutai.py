@@ -127,7 +127,7 @@ def test_no_more_callers_than_slots_and_a_closed_ear_makes_room(listening: Liste
     recogniser = listening(1)
     told = HeardLog()
     ear = recogniser.listen(told)
-    with pytest.raises(BackendError, match="hears 1 callers already"):
+    with pytest.raises(BackendError, match="already serves its maximum of 1 sessions"):
         recogniser.listen(HeardLog())
     ear.feed(make_chirps(0, 1920 * 4))
     ear.close()
@@ -215,7 +215,7 @@ def test_what_is_no_recogniser_is_refused(folder: Path, tmp_path: Path, monkeypa
     for name in ("model.safetensors", OTHER["mimi_name"], OTHER["mimi_config_name"], OTHER["tokenizer_name"]):
         (tmp_path / name).symlink_to(folder / name)
     (tmp_path / "config.json").write_text(json.dumps(config | {"model_type": "hibiki"}))
-    with pytest.raises(ConfigError, match="hibiki model, no recogniser"):
+    with pytest.raises(ConfigError, match="hibiki model, not a speech recogniser"):
         build(tmp_path)
     (tmp_path / "config.json").write_text(json.dumps(config | {"dim": 48}))
     with pytest.raises(BackendError, match="does not load"):

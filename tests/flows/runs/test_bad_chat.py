@@ -111,7 +111,7 @@ def test_a_budget_of_tokens_stops_the_run_and_the_same_command_goes_on(bench: Be
 def test_a_budget_of_dollars(bench: Bench) -> None:
     engine = double_engine()
     unpriced = bench.refresh_by(engine, "--budget-usd", 0.01)
-    assert_one_message(unpriced, 2, "no price is known of 'double'", "chat.price")
+    assert_one_message(unpriced, 2, "the price of 'double'", "chat.price")
     assert engine.requests == []
     price = {"in_usd_per_mtok": 1.0, "out_usd_per_mtok": 1.0}
     spent = bench.refresh_by(engine, "--budget-usd", N_TOKENS / 1e6, price=price, max_in_flight=1)
