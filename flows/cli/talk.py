@@ -368,7 +368,7 @@ def _print_record(kept: "TalkRecord", out: Path, as_json: bool) -> None:
     for direction, n_frames in kept.count_dropped_frames().items():
         console.print(f"{n_frames} frames of 80 ms that were {direction} came too late and were dropped.")
     if kept.player.n_gaps:
-        console.print(f"The server's audio came too late {kept.player.n_gaps} times; the recording has a gap at each.")
+        console.print(f"Gaps in the recording where the server's audio came too late: {kept.player.n_gaps}.")
     console.print(f"Listen: {out / WAV} (left: assistant, right: user); text: {out / TRANSCRIPT}; {out / EVENTS}")
 
 
