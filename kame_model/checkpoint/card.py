@@ -15,7 +15,7 @@ from kame_model.model.streaming import FrontEndGen
 
 checkpoint = load_checkpoint("FOLDER")
 codec = checkpoint.load_codec()
-gen = FrontEndGen(checkpoint.front_end, SamplingConfig())
+gen = FrontEndGen(checkpoint.front_end, checkpoint.choose_sampling(SamplingConfig()))
 with gen.streaming(1), codec.stream(1) as sound:
     # every 80 ms: heard [1, 1920] samples at 24 kHz; oracle id 3 where the back-end has nothing to say
     other = torch.from_numpy(sound.encode_frame(heard)).long()
@@ -185,7 +185,7 @@ def _render_figures(facts: KameJson) -> str:
 def _render_losses(facts: KameJson) -> str:
     """Renders the figures of the last validation as a table, or a sentence if there are none."""
     if not facts.training.figures:
-        return "Validation was not looked at."
+        return "No validation was run."
     rows = [(f"`{name}`", f"{value:.4g}") for name, value in sorted(facts.training.figures.items())]
     step = facts.training.figures_step
     at = "" if step is None else f" at step {step:,}"
@@ -195,9 +195,9 @@ def _render_losses(facts: KameJson) -> str:
 def _render_free_running(facts: KameJson) -> str:
     """Renders the results of free running as a table, or a sentence if there are none."""
     if not facts.free_running:
-        return "It was not run freely on held-out dialogues; `kame evaluate recall FOLDER ROWS` does that."
+        return "It was not evaluated by free running on held-out dialogues; `kame evaluate recall FOLDER ROWS` does that."
     rows = [(each.name, str(each)) for each in facts.free_running]
-    return "Run freely on held-out dialogues, so often; intervals of 95 %.\n\n" + _render_table(
+    return "Measured by free running on held-out dialogues (`kame evaluate recall`), with intervals of 95 %.\n\n" + _render_table(
         ("true answer", "share"), rows
     )
 
