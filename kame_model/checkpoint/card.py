@@ -195,11 +195,12 @@ def _render_losses(facts: KameJson) -> str:
 def _render_free_running(facts: KameJson) -> str:
     """Renders the results of free running as a table, or a sentence if there are none."""
     if not facts.free_running:
-        return "It was not evaluated by free running on held-out dialogues; `kame evaluate recall FOLDER ROWS` does that."
+        return (
+            "It was not evaluated by free running on held-out dialogues; `kame evaluate recall FOLDER ROWS` does that."
+        )
     rows = [(each.name, str(each)) for each in facts.free_running]
-    return "Measured by free running on held-out dialogues (`kame evaluate recall`), with intervals of 95 %.\n\n" + _render_table(
-        ("true answer", "share"), rows
-    )
+    heading = "Measured by free running on held-out dialogues (`kame evaluate recall`), with intervals of 95 %."
+    return f"{heading}\n\n{_render_table(('true answer', 'share'), rows)}"
 
 
 def _render_files(facts: KameJson, n_stored: int) -> str:
