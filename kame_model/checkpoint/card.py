@@ -196,7 +196,7 @@ def _render_free_running(facts: KameJson) -> str:
     """Renders the results of free running as a table, or a sentence if there are none."""
     if not facts.free_running:
         return (
-            "It was not evaluated by free running on held-out dialogues; `kame evaluate recall FOLDER ROWS` does that."
+            "It was not run freely on held-out dialogues, which `kame evaluate recall FOLDER ROWS` does."
         )
     rows = [(each.name, str(each)) for each in facts.free_running]
     heading = "Measured by free running on held-out dialogues (`kame evaluate recall`), with intervals of 95 %."
