@@ -195,9 +195,7 @@ def _render_losses(facts: KameJson) -> str:
 def _render_free_running(facts: KameJson) -> str:
     """Renders the results of free running as a table, or a sentence if there are none."""
     if not facts.free_running:
-        return (
-            "It was not run freely on held-out dialogues, which `kame evaluate recall FOLDER ROWS` does."
-        )
+        return "It was not run freely on held-out dialogues, which `kame evaluate recall FOLDER ROWS` does."
     rows = [(each.name, str(each)) for each in facts.free_running]
     heading = "Measured by free running on held-out dialogues (`kame evaluate recall`), with intervals of 95 %."
     return f"{heading}\n\n{_render_table(('true answer', 'share'), rows)}"
