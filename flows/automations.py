@@ -26,7 +26,7 @@ from data_schemas.manifest import MANIFEST, Manifest
 from data_schemas.store import Store
 
 DATASET_CHANGED: Final = "kame.dataset.changed"
-TOLD: Final = ".store/told.json"
+LAST_EVENT: Final = ".store/told.json"
 """File with the last emitted fingerprint, in the dataset, because a refresh without Prefect changes datasets too."""
 PREFIX: Final = "kame: "
 """Prefix of the names of all automations of this project."""
@@ -38,7 +38,7 @@ _PAYLOAD: Final = (
     ' "run": flow_run.name, "state": flow_run.state.name, "message": flow_run.state.message or "", "url": %s}'
     " | tojson }}"
 )
-_OF_OURS: Final[dict[str, str | list[str]]] = {
+_OWN_FLOWS: Final[dict[str, str | list[str]]] = {
     "prefect.resource.role": "flow",
     "prefect.resource.name": list(KINDS),
 }
@@ -52,8 +52,8 @@ def _make_resource_id(dataset: str) -> str:
 def emit_if_changed(out: str, manifest: Manifest) -> bool:
     """Emits an event to Prefect if the content of a dataset differs from that of the last event, or there was none.
 
-    The content is then recorded in the dataset (`TOLD`) as that of the last event. Without `PREFECT_API_URL` nothing is
-    emitted or recorded, because a temporary server has no automations.
+    The content is then recorded in the dataset as `LAST_EVENT`. Without `PREFECT_API_URL` nothing is emitted or
+    recorded, because a temporary server has no automations.
 
     Args:
         out: folder of the dataset.
@@ -67,7 +67,7 @@ def emit_if_changed(out: str, manifest: Manifest) -> bool:
     store = Store(out)
     if PREFECT_API_URL.value() is None:
         return False
-    if store.exists(TOLD) and json.loads(store.read_bytes(TOLD))["fingerprint"] == manifest.fingerprint:
+    if store.exists(LAST_EVENT) and json.loads(store.read_bytes(LAST_EVENT))["fingerprint"] == manifest.fingerprint:
         return False
     resource = {"prefect.resource.id": _make_resource_id(out), "prefect.resource.name": Path(out).resolve().name}
     event = Event(
@@ -86,15 +86,15 @@ def emit_if_changed(out: str, manifest: Manifest) -> bool:
 
 
 def mark_as_emitted(out: str, manifest: Manifest) -> None:
-    """Records the fingerprint of a manifest in the dataset (`TOLD`) as that of the last event, without emitting one."""
-    Store(out).write_bytes(TOLD, json.dumps({"fingerprint": manifest.fingerprint}).encode())
+    """Records the fingerprint of a manifest in the dataset as `LAST_EVENT`, without emitting an event."""
+    Store(out).write_bytes(LAST_EVENT, json.dumps({"fingerprint": manifest.fingerprint}).encode())
 
 
 def train_after_refresh(client: SyncPrefectClient, dataset: str, settings: Mapping[str, Any]) -> str:
     """Adds an automation that starts a training whenever a refresh has changed a dataset, and returns its name.
 
     It replaces an earlier one of the same dataset. The dataset's current content starts no training: it is recorded in
-    the dataset (`TOLD`) as that of the last event.
+    the dataset as `LAST_EVENT`.
 
     Args:
         settings: settings of the training; `datasets` is set to the dataset. The first 8 digits of its fingerprint are
@@ -119,7 +119,7 @@ def train_after_refresh(client: SyncPrefectClient, dataset: str, settings: Mappi
     return _put_automation(
         client,
         name,
-        "A refresh found new items, or made some anew.",
+        "A refresh found new items, or made some again.",
         EventTrigger(
             expect={DATASET_CHANGED},
             match=ResourceSpecification({"prefect.resource.id": _make_resource_id(dataset)}),
@@ -217,7 +217,7 @@ def _put_notification(client: SyncPrefectClient, way: str, action: ActionTypes, 
         EventTrigger(
             expect={f"prefect.flow-run.{end}" for end in ends},
             match=ResourceSpecification({"prefect.resource.id": "prefect.flow-run.*"}),
-            match_related=ResourceSpecification(_OF_OURS),
+            match_related=ResourceSpecification(_OWN_FLOWS),
             posture=Posture.Reactive,
             threshold=1,
         ),

@@ -34,7 +34,7 @@ class CheckpointFiles:
         """Reads a checkpoint's facts (kame.json), and of its weights only the header."""
         facts, weights = read_kame_json(folder / FACTS), folder / WEIGHTS
         header = read_header(weights)
-        told = facts.training
+        training = facts.training
         return CheckpointFacts(
             weights=weights,
             n_parameters=header.n_parameters,
@@ -42,12 +42,12 @@ class CheckpointFiles:
             preset=facts.preset,
             codec=(facts.codec_digest or "") if facts.codec is None else facts.codec.name,
             voice=facts.voice,
-            stage=told.stage,
-            step=told.step,
-            data=told.data,
-            run=told.run,
-            losses=told.figures,
-            losses_step=told.figures_step,
+            stage=training.stage,
+            step=training.step,
+            data=training.data,
+            run=training.run,
+            losses=training.figures,
+            losses_step=training.figures_step,
             shares=[
                 MeasuredFigure(each.name, each.value, each.low, each.high, each.of, True) for each in facts.free_running
             ],
@@ -70,12 +70,12 @@ class CheckpointFiles:
             KameError: the folder is damaged, or holds neither.
         """
         try:
-            told = read_figures(str(folder))
-            run = told["run"]
+            figures = read_figures(str(folder))
+            run = figures["run"]
             if run["kind"] == COMPARISON:
                 return _make_comparison(run)
             evaluation = read_evaluation(str(folder))
-            rows = [_make_row(evaluation, key, row) for key, row in zip(evaluation.keys, told["rows"], strict=True)]
+            rows = [_make_row(evaluation, key, row) for key, row in zip(evaluation.keys, figures["rows"], strict=True)]
             must_be_same = {name: value for name, value in run.items() if name not in _OF_THE_SYSTEM}
             return EvaluationFacts(
                 kind=run["kind"],
@@ -99,8 +99,8 @@ def _get_creation_time(folder: Path) -> datetime:
     try:
         for entry in read_registry(str(folder.parent)):
             if entry.name == folder.name:
-                told = datetime.fromisoformat(entry.registered_at)
-                return told if told.tzinfo else told.replace(tzinfo=UTC)
+                registered_at = datetime.fromisoformat(entry.registered_at)
+                return registered_at if registered_at.tzinfo else registered_at.replace(tzinfo=UTC)
     except (KameError, ValueError):
         pass  # a register that is damaged hides no checkpoint
     try:
@@ -139,7 +139,7 @@ def _make_row(evaluation: Evaluation, key: Mapping[str, Any], row: Mapping[str, 
     figures = []
     for name in names:
         low, high = row[name + _INTERVAL] or (None, None)
-        told = {json.dumps(each["measures"].get(name)) for each in records}
+        values = {json.dumps(each["measures"].get(name)) for each in records}
         n = row.get(f"{name}_n", row.get("n"))
-        figures.append(MeasuredFigure(name, row.get(name), low, high, n, told <= {"true", "false", "null"}))
+        figures.append(MeasuredFigure(name, row.get(name), low, high, n, values <= {"true", "false", "null"}))
     return EvaluationRow(format_title(key), row.get("n"), figures)

@@ -129,7 +129,7 @@ class Components:
         """Waits until a process is ready, by calling `is_ready` several times a second.
 
         Raises:
-            BackendError: this or another process ended meanwhile, or the wait timed out.
+            BackendError: this or another process ended during the wait, or it timed out.
         """
         until = time.monotonic() + limit_s
         while not is_ready():

@@ -69,7 +69,7 @@ class LostRuns:
         They become crashed, or cancelled if a cancellation was requested.
 
         Raises:
-            ObjectNotFound: a run was deleted meanwhile.
+            ObjectNotFound: a run was deleted in between.
             httpx.HTTPError: the server does not answer; then all runs have their full time again.
         """
         try:

@@ -160,12 +160,12 @@ class PrefectRuns:
 
     def list_schedules(self) -> list[Schedule]:
         """Returns all schedules of this project's flows, each with the start of its next run if one is planned."""
-        ours = FlowFilter(name=FlowFilterName(any_=list(KINDS)))
+        flow_filter = FlowFilter(name=FlowFilterName(any_=list(KINDS)))
         with self._translate_errors():
             self._read_kinds()
-            deployments = self._client.read_deployments(flow_filter=ours)
+            deployments = self._client.read_deployments(flow_filter=flow_filter)
             planned = self._client.read_flow_runs(
-                flow_filter=ours,
+                flow_filter=flow_filter,
                 flow_run_filter=FlowRunFilter(
                     state=_filter_states(["scheduled"]),
                     expected_start_time=FlowRunFilterExpectedStartTime.model_validate({"after_": datetime.now(UTC)}),
@@ -276,8 +276,8 @@ class PrefectRuns:
 
     def _read_kinds(self) -> None:
         """Reads the kind of each flow by its id to `_kinds`; ids do not change while the server keeps its database."""
-        ours = FlowFilter(name=FlowFilterName(any_=list(KINDS)))
-        self._kinds = {each.id: each.name for each in self._client.read_flows(flow_filter=ours)}
+        flow_filter = FlowFilter(name=FlowFilterName(any_=list(KINDS)))
+        self._kinds = {each.id: each.name for each in self._client.read_flows(flow_filter=flow_filter)}
 
     def _read_task_names(self, logs: Sequence[Log]) -> Mapping[UUID, str]:
         """Returns names of tasks by id, at least of those that wrote these lines; names are read once and cached."""
@@ -457,16 +457,16 @@ def _make_schedule(kind: str, deployment: DeploymentResponse, index: int, next_a
         next_at: start of the next run by id of the schedule.
     """
     made = deployment.schedules[index]
-    when, told, timezone = made.schedule, "", "UTC"
+    when, times, timezone = made.schedule, "", "UTC"
     if isinstance(when, CronSchedule):
-        told, timezone = when.cron, when.timezone or "UTC"
+        times, timezone = when.cron, when.timezone or "UTC"
     elif isinstance(when, IntervalSchedule):
-        told = f"every {when.interval}"
+        times = f"every {when.interval}"
     elif isinstance(when, RRuleSchedule):
-        told = when.rrule
+        times = when.rrule
     settings = made.parameters.get("config") or deployment.parameters.get("config") or {}
     next_time = next_at.get(made.id) if made.active else None
-    return Schedule(str(made.id), kind, told, timezone, made.active, settings, next_time)
+    return Schedule(str(made.id), kind, times, timezone, made.active, settings, next_time)
 
 
 def _filter_states(states: Sequence[State]) -> FlowRunFilterState:
@@ -489,8 +489,8 @@ def _parse_uuid(text: str) -> UUID:
 def _get_detail(answer: httpx.Response) -> str:
     """Returns the error message in a response of the server, or without one the whole body; at most 500 characters."""
     try:
-        told = answer.json()
+        body = answer.json()
     except ValueError:
         return answer.text[:500]
-    detail = told.get("detail") or told.get("exception_detail") or told if isinstance(told, dict) else told
+    detail = body.get("detail") or body.get("exception_detail") or body if isinstance(body, dict) else body
     return str(detail)[:500]

@@ -9,7 +9,7 @@ from typing import Any
 from prefect.client.orchestration import SyncPrefectClient, get_client
 from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterName
 
-_OURS = re.compile(r".+ \d{4}-\d{2}-\d{2} #\d+")
+_NUMBERED_NAME = re.compile(r".+ \d{4}-\d{2}-\d{2} #\d+")
 MAX_NAME = 160
 
 
@@ -19,8 +19,8 @@ def name_run(client: SyncPrefectClient, kind: str, settings: Mapping[str, Any]) 
     Kind and subject are cut to `MAX_NAME` characters. The number is one more than the count of existing runs with the
     same kind, subject and date in their names.
     """
-    told = " ".join(filter(None, (kind, _describe(kind, settings))))[:MAX_NAME]
-    begin = f"{told} {datetime.now(UTC):%Y-%m-%d}"
+    description = " ".join(filter(None, (kind, _describe(kind, settings))))[:MAX_NAME]
+    begin = f"{description} {datetime.now(UTC):%Y-%m-%d}"
     same = FlowRunFilter(name=FlowRunFilterName(like_=f"{begin} #"))
     return f"{begin} #{client.count_flow_runs(flow_run_filter=same) + 1}"
 
@@ -32,7 +32,7 @@ def make_namer(kind: str) -> Callable[[], str]:
         """Names the current flow run by its parameters."""
         from prefect.runtime import flow_run
 
-        if _OURS.fullmatch(str(flow_run.name)):
+        if _NUMBERED_NAME.fullmatch(str(flow_run.name)):
             return str(flow_run.name)
         config = flow_run.parameters.get("config", {})
         settings = config if isinstance(config, Mapping) else config.model_dump(mode="json")

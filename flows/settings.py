@@ -150,7 +150,7 @@ def build_config(profile: str, file: Path | None, options: Mapping[str, Any]) ->
             place = settings
             for step in path:
                 if step not in place or (step in off and place[step] is None):
-                    place[step] = {}  # a section that was off, or none of ours: `validate_settings` names that one
+                    place[step] = {}  # a section that was off, or an unknown one: `validate_settings` names that one
                 place = place[step]
                 if not isinstance(place, dict):
                     raise ConfigError(
@@ -185,8 +185,8 @@ def make_chat_settings(place: str, url: str | None, model: str | None, provider:
 
     A URL or provider selects the engine `openai`.
     """
-    told = {"engine": "openai" if url or provider else None, "base_url": url, "provider": provider, "model": model}
-    return {f"{place}.{name}": value or None for name, value in told.items()}
+    chat = {"engine": "openai" if url or provider else None, "base_url": url, "provider": provider, "model": model}
+    return {f"{place}.{name}": value or None for name, value in chat.items()}
 
 
 def _set_nested(settings: Any, path: Sequence[str], value: Any) -> None:

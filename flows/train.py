@@ -71,8 +71,8 @@ class ShownProgress:
 
     def on_evaluation(self, step: int, evaluation: Mapping[str, Mapping[str, float]]) -> None:
         """Logs the validation loss with each kind of oracle."""
-        told = ", ".join(f"{column} {figures['loss']:.3f}" for column, figures in evaluation.items())
-        get_run_logger().info("step %d, validation loss by oracle: %s", step, told)
+        losses = ", ".join(f"{column} {figures['loss']:.3f}" for column, figures in evaluation.items())
+        get_run_logger().info("step %d, validation loss by oracle: %s", step, losses)
 
 
 @flow(name="train", flow_run_name=make_namer("train"), persist_result=False)

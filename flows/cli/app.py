@@ -85,7 +85,10 @@ def inspect(
     ] = None,
     is_opened: Annotated[
         bool,
-        typer.Option("--open", help="Show the dataset in a web browser until Ctrl-C, or the dialogue of --dialogue."),
+        typer.Option(
+            "--open",
+            help="Open the dataset, or the dialogue given by --dialogue, in a web browser; Ctrl-C stops the server.",
+        ),
     ] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -144,8 +147,8 @@ def check(folder: Folder, as_json: AsJson = False) -> None:
         checked = check_dataset(folder)
         faults = checked.faults
         if as_json:
-            told = {"sound": not faults, "faults": [asdict(fault) for fault in faults]}
-            print_json({**told, "n_not_remade": checked.n_not_remade})
+            result = {"sound": not faults, "faults": [asdict(fault) for fault in faults]}
+            print_json({**result, "n_not_remade": checked.n_not_remade})
         elif faults:
             show.open_console().print(show.render_faults(faults))
         else:

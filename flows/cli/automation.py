@@ -48,8 +48,8 @@ def train(
         from flows.settings import build, parse_settings, read_yaml
 
         start = {} if config is None else read_yaml(config)
-        told = build(FrontEndConfig, start, {"datasets": [dataset]}, parse_settings(settings))
-        _print_added(train_after_refresh(client, dataset, told.model_dump(mode="json", exclude_unset=True)), as_json)
+        built = build(FrontEndConfig, start, {"datasets": [dataset]}, parse_settings(settings))
+        _print_added(train_after_refresh(client, dataset, built.model_dump(mode="json", exclude_unset=True)), as_json)
 
 
 @app.command()

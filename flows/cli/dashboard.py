@@ -14,16 +14,16 @@ TokenEnv = Annotated[
     str | None,
     typer.Option(
         "--token-env",
-        help="Environment variable with the access token for changes. Who has it can start runs, which read files, run "
-        "code and spend money with the account and the API keys of the workers: docs/dashboard.md. Without it, `kame "
-        "dashboard` is read-only, and `kame up` generates a token.",
+        help="Environment variable with the access token for changes. Anyone with this token can start "
+        "runs, which read files, run code and spend money with the account and the API keys of the workers: "
+        "docs/dashboard.md. Without it, `kame dashboard` is read-only, and `kame up` generates a token.",
     ),
 ]
 AllowHost = Annotated[
     list[str],
     typer.Option(
         "--allow-host",
-        help="Host that runs of the forms may contact and send API keys to, besides this machine and the known "
+        help="Host that runs started from forms may contact and send API keys to, besides this machine and the known "
         "providers, such as gpu-1 or *.example.org; *: any. Can be repeated. `kame up` that generates its token allows "
         "any by default.",
     ),
@@ -84,7 +84,7 @@ def serve_pages(
 ) -> None:
     """Serves the dashboard until it is interrupted; with PREFECT_API_URL, also the runs of that Prefect server.
 
-    If it is not read-only, runs of that server whose process is gone are marked as ended meanwhile.
+    Unless it is read-only, it also marks runs of that server as ended whose process is gone.
 
     Args:
         token: access token for changes; None if the dashboard is read-only.

@@ -70,7 +70,7 @@ def _read_help(text: str, shows_default: bool) -> str:
     field = pkgutil.resolve_name(model).model_fields[name]
     default = field.get_default() if shows_default else None
     shown = f"{default:g}" if isinstance(default, float) else default
-    told = f"Default: {shown}." if isinstance(shown, str | int) else ""
+    default_text = f"Default: {shown}." if isinstance(shown, str | int) else ""
     # on the command line, an option is omitted instead of a field being empty
     description = re.sub(r"\b([Ee])mpty:", lambda found: f"{'D' if found[1] == 'E' else 'd'}efault:", field.description)
-    return escape(" ".join(filter(None, (description, more, told))))
+    return escape(" ".join(filter(None, (description, more, default_text))))

@@ -39,7 +39,7 @@ def report(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Measure how near oracles are to the true answer, by hint level and source; write report/ and the dataset card."""
+    """Measure the similarity of oracles to the true answer, by hint level and source; write report/ and the card."""
     with report_errors(as_json):
         from data_schemas.reader import DatasetReader
         from pipelines.figures import collect_figures

@@ -89,18 +89,18 @@ class TrainingBar:
 
     def step(self, step: int, figures: Mapping[str, float]) -> None:
         """Updates the bar after a step."""
-        told = " ".join(f"{name} {figures[name]:.3f}" for name in ("loss", "text", "accuracy") if name in figures)
+        losses = " ".join(f"{name} {figures[name]:.3f}" for name in ("loss", "text", "accuracy") if name in figures)
         lesson = f" lesson {figures['lesson'] + 1:.0f}/{figures['lessons']:.0f}" if "lesson" in figures else ""
-        self._progress.update(self._task, completed=step, description=told + lesson)
+        self._progress.update(self._task, completed=step, description=losses + lesson)
 
     def on_evaluation(self, step: int, evaluation: Mapping[str, Mapping[str, float]]) -> None:
         """Prints the validation loss of the answer (or without one, of everything) with each kind of oracle."""
         if self._progress.disable:
             return
-        told = ", ".join(
+        text = ", ".join(
             f"{column} {figures.get('answer', figures['loss']):.3f}" for column, figures in evaluation.items()
         )
-        self._progress.console.print(f"step {step}: validation loss of the answer by oracle, in nats per token: {told}")
+        self._progress.console.print(f"step {step}: validation loss of the answer by oracle, in nats per token: {text}")
 
     def __enter__(self) -> Self:
         self._progress.start()

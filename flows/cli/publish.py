@@ -61,11 +61,11 @@ def _disable_bars_of_hub() -> None:
     disable_progress_bars()
 
 
-def _collect_contents(folder: str, repository: str, told: dict[str, str]) -> "RepositoryContents":
+def _collect_contents(folder: str, repository: str, licences: dict[str, str]) -> "RepositoryContents":
     """Returns the files of a dataset or checkpoint that are to be published.
 
     Args:
-        told: licences by part, as given by --licence.
+        licences: licences by part, as given by --licence.
 
     Raises:
         KameError: the folder holds neither, or must not be published.
@@ -81,11 +81,11 @@ def _collect_contents(folder: str, repository: str, told: dict[str, str]) -> "Re
     if (Path(folder) / MANIFEST).is_file():
         from pipelines.export.hub import collect_dataset_files
 
-        return collect_dataset_files(folder, repository, told)
+        return collect_dataset_files(folder, repository, licences)
     if (Path(folder) / "kame.json").is_file():
         from kame_model.checkpoint.publish import collect_checkpoint_files
 
-        return collect_checkpoint_files(folder, repository, told)
+        return collect_checkpoint_files(folder, repository, licences)
     raise ConfigError(
         f"{folder} is neither a dataset nor a checkpoint.",
         "Give a folder that `kame refresh` or `kame checkpoint export` wrote.",

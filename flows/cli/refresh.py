@@ -112,8 +112,7 @@ def refresh(
         make_field_option(
             "--out",
             "data_schemas.config:RefreshConfig.out",
-            "It can be s3://BUCKET/PREFIX or gs://BUCKET/PREFIX (support for gs:// is hardly tested; see "
-            "docs/stores.md).",
+            "It can be s3://BUCKET/PREFIX or gs://BUCKET/PREFIX (gs:// support is experimental; see docs/stores.md).",
         ),
     ] = None,
     profile: ProfileName = "embedded",

@@ -103,8 +103,8 @@ def _print_result(config: "SpeechRowsConfig", made: "SpeechMade", as_json: bool)
     counts = made.manifest.counts
     hours = counts.n_frames / FRAMES_PER_S / 3600
     if as_json:
-        told = {"out": config.out, "fingerprint": made.manifest.fingerprint, "hours": round(hours, 4)}
-        print_json({**told, "parts": made.n_parts, "refused": made.refused, **counts.model_dump()})
+        summary = {"out": config.out, "fingerprint": made.manifest.fingerprint, "hours": round(hours, 4)}
+        print_json({**summary, "parts": made.n_parts, "refused": made.refused, **counts.model_dump()})
         return
     typer.echo(f"{config.out}: {counts.n_rows} rows in {made.n_parts} parts, {hours:.2f} hours of speech.")
     if made.refused:

@@ -101,7 +101,7 @@ def talk(
 ) -> None:
     """Talk with a server in real time, and save the audio (stereo: server left, you right), transcript and events.
 
-    They replace those of an earlier talk in the same folder.
+    Files of an earlier talk in the same folder are overwritten.
 
     After the user's speech it listens until the answer has ended, and reports if there is none or it does not end in
     time. A table shows for each question the oracle, the text of the answer, and a transcript of its audio.
@@ -242,11 +242,11 @@ async def _talk(
             call = replace(call, url=running.url)
         if record:
             call = replace(call, consent=await _ask_consent(call))
-        told = (lambda event: None) if quiet else _print_event
+        on_event = (lambda event: None) if quiet else _print_event
         if sounds:
             if not quiet:
                 typer.echo(f"kame: talking with {call.url}, in real time ...", err=True)
-            await talk(call, play_in_sequence(sounds, say), told, kept=kept)
+            await talk(call, play_in_sequence(sounds, say), on_event, kept=kept)
             return
         from kame_model.serve.client.sound_device import open_sound_device
 
@@ -254,7 +254,7 @@ async def _talk(
         typer.echo(
             "kame: you can speak now. Use headphones, or the model hears itself. Ctrl-C ends the talk.", err=True
         )
-        await talk(call, _read_until_interrupted(device.capture_frames()), told, device.play, kept)
+        await talk(call, _read_until_interrupted(device.capture_frames()), on_event, device.play, kept)
 
 
 async def _ask_consent(call: "Call") -> str:
@@ -336,14 +336,14 @@ def _print_record(kept: "TalkRecord", out: Path, as_json: bool) -> None:
             {"at_s": at_s, "speaker": speaker, "text": text, "whispered": whispered}
             for (at_s, speaker, text), whispered in lines
         ]
-        told = {
+        summary = {
             "transcript": transcript,
             "oracles": [asdict(each) for each in oracles],
             "exchanges": [dict(zip(("question", "oracle", "text", "heard"), each, strict=True)) for each in exchanges],
             "ended": kept.ended,
             "lacks": kept.lacks,
         }
-        print_json({"out": str(out), **told, "n_gaps": kept.player.n_gaps, "dropped": kept.count_dropped_frames()})
+        print_json({"out": str(out), **summary, "n_gaps": kept.player.n_gaps, "dropped": kept.count_dropped_frames()})
         return
     console = show.open_console()
     for (at_s, speaker, text), whispered in lines:

@@ -189,9 +189,9 @@ def train(
         other = {name: value for name, value in named.items() if value is not None} | parse_settings(settings)
         if _are_datasets(dataset):
             _check_options_for_datasets(dataset, stage, config)
-            told = {"datasets": dataset, "preset": preset, **group_settings(other)}
+            dataset_settings = {"datasets": dataset, "preset": preset, **group_settings(other)}
             own = {"codec_options": parse_settings(codec_option, "--codec-option") or None}
-            _train_datasets({**both, **of_datasets, **own, **told}, as_json)
+            _train_datasets({**both, **of_datasets, **own, **dataset_settings}, as_json)
         else:
             _check_options_for_rows({**of_datasets, "codec_option": codec_option or None})
             typed = {**both, "data.datasets": [_parse_share(each) for each in dataset], **other}
@@ -370,9 +370,9 @@ def _report_losses(config: "FrontEndConfig") -> None:
     run = config.of_seed / RUN
     for stage in list_stages(config):
         plot_losses(str(get_stage_folder(config, stage)))
-    told = [line for line in read_metrics(run / METRICS) if line["kind"] == "train" and "loss" in line]
-    if told:
-        first, last = told[0], told[-1]
+    entries = [line for line in read_metrics(run / METRICS) if line["kind"] == "train" and "loss" in line]
+    if entries:
+        first, last = entries[0], entries[-1]
         typer.echo(
             f"loss {first['loss']:.3f} at step {first['step']}, {last['loss']:.3f} at step {last['step']}; "
             f"plot: {run / PICTURE}"

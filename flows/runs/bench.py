@@ -352,14 +352,14 @@ def _complete_shapes(bench: Bench, scripted: dict[str, list[Dialogue]], speech: 
         passed = len(mine) / len(scripted[shape.source])
         plans = [plan_dialogue(each.turns, bench.config.oracle) for each in mine]
         speech_s, duration_s = sum(said[each.dialogue_id] for each in mine), sum(each.duration_s for each in mine)
-        told = {
+        figures = {
             "n_spoken": len(mine),
             "dialogues_per_item": shape.dialogues_per_item * passed,
             "speech_s": shape.words * speech_s / words,
             "duration_s": shape.words * duration_s / words,
             "requests": fmean(len(each.requests) for each in plans),
         }
-        shapes.append(shape.model_copy(update=told))
+        shapes.append(shape.model_copy(update=figures))
     bench.shapes = shapes
 
 

@@ -221,15 +221,15 @@ def compare_with_actual(figures: Sequence[PlanFigure], actual: Mapping[str, floa
     Figures that `actual` does not have are left out. `ratio` is planned / actual, and None if either is unknown or the
     actual figure is 0.
     """
-    told = {}
+    comparison = {}
     for figure in figures:
         if figure.key not in actual:
             continue
         planned, real = figure.value, actual[figure.key]
         ratio = round(planned / real, 3) if planned is not None and real else None
         rounded = None if planned is None else round(planned, 3)
-        told[figure.key] = {"planned": rounded, "actual": real, "unit": figure.unit, "ratio": ratio}
-    return told
+        comparison[figure.key] = {"planned": rounded, "actual": real, "unit": figure.unit, "ratio": ratio}
+    return comparison
 
 
 def read_comparison(dataset: str) -> tuple[str, dict[str, dict[str, Any]]]:
@@ -243,11 +243,11 @@ def read_comparison(dataset: str) -> tuple[str, dict[str, dict[str, Any]]]:
     store = open_store(dataset)
     for path in reversed(store.list_files("runs", ".json")):
         try:
-            told = json.loads(store.read_bytes(path))["plan"]
+            comparison = json.loads(store.read_bytes(path))["plan"]
         except (ValueError, LookupError, TypeError) as error:
             raise DatasetError(f"{path} of {dataset} is damaged: {error}.", "Repair or delete the file.") from error
-        if told:
-            return path, told
+        if comparison:
+            return path, comparison
     raise DatasetError(
         f"No run of {dataset} has an estimate.", "Runs that made a dialogue have one: kame refresh --out FOLDER."
     )

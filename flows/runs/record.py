@@ -98,7 +98,7 @@ def record_run(config: RefreshConfig) -> Iterator[RunRecord]:
 
 
 def _count_bytes(folder: str) -> int:
-    """Returns the total size in bytes of a folder's files; files that are deleted meanwhile are ignored."""
+    """Returns the total size in bytes of a folder's files; files that are deleted during the count are ignored."""
     n_bytes = 0
     for each in Path(folder).rglob("*"):
         with suppress(OSError):
@@ -136,7 +136,7 @@ def _write_record(config: RefreshConfig, record: RunRecord, n_bytes_before: int)
     The cost is null if the answer cache, which counts it, cannot be read.
     """
     left = ("usages", "planned", "parts")
-    told = {name: value for name, value in asdict(record).items() if name not in left}
+    fields = {name: value for name, value in asdict(record).items() if name not in left}
     store = Store(config.out)
     models: list[dict[str, Any]] | None = []
     if config.cache_url or store.exists(ANSWERS):
@@ -149,5 +149,5 @@ def _write_record(config: RefreshConfig, record: RunRecord, n_bytes_before: int)
     usd = None if models is None or None in prices else sum(prices)
     actual = _read_actual(record, store, _count_bytes(config.out) - n_bytes_before, usd)
     plan = compare_with_actual(record.planned, actual)
-    text = json.dumps({**told, "plan": plan, "chat": asdict(record.chat), "models": models}, indent=1)
+    text = json.dumps({**fields, "plan": plan, "chat": asdict(record.chat), "models": models}, indent=1)
     store.write_bytes(f"runs/{record.run_id}.json", text.encode())

@@ -48,10 +48,10 @@ def run_refresh(
     Raises:
         KameError: a step failed; what was finished is reused by the next run.
     """
-    with mirror_run(config, progress) as (here, told):
+    with mirror_run(config, progress) as (here, mirror_progress):
         check_request(here)
         with lock_dataset(here), record_run(here) as record:
-            made = run_tasks(make_refresh_tasks(here, told, record, by_shard), run_task)
+            made = run_tasks(make_refresh_tasks(here, mirror_progress, record, by_shard), run_task)
     return record, *made
 
 
@@ -63,10 +63,10 @@ def run_recordings(config: RefreshConfig, progress: StageProgress) -> tuple[RunR
     Raises:
         KameError: as `run_refresh`.
     """
-    with mirror_run(config, progress) as (here, told):
+    with mirror_run(config, progress) as (here, mirror_progress):
         recordings.check_request(here)
         with lock_dataset(here), record_run(here) as record:
-            made = run_tasks(make_recordings_tasks(here, told, record))
+            made = run_tasks(make_recordings_tasks(here, mirror_progress, record))
     return record, *made
 
 
@@ -151,9 +151,9 @@ def _run_stages(
                 groups = {group[0].shard_id: group for group in plan.group_by_shard()}
             with record.time_step(stage), servers.open_endpoint(stage) as endpoint, ExitStack() as while_run:
                 if stage in CHAT_STAGES:
-                    told, counted = progress.on_part, record.usages.append
+                    on_part, on_usage = progress.on_part, record.usages.append
                     run: Callable[[Sequence[Part]], None] = partial(
-                        run_chat_stage, config, stage, endpoint=endpoint, on_part=told, on_usage=counted
+                        run_chat_stage, config, stage, endpoint=endpoint, on_part=on_part, on_usage=on_usage
                     )
                 else:
                     run = while_run.enter_context(workers.begin(stage, [*groups.values()], progress.on_part)).finish

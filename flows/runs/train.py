@@ -335,8 +335,8 @@ def list_stages(config: FrontEndConfig) -> tuple[str, ...]:
 
 def _is_trained(config: FrontEndConfig, stage: StagePlan) -> bool:
     """Returns whether a stage before the last is trained; see `list_stages`."""
-    told = _get_stage_settings(config, stage.name)
-    ends = [told[each] for each in ("max_steps", "max_hours") if each in told]
+    settings = _get_stage_settings(config, stage.name)
+    ends = [settings[each] for each in ("max_steps", "max_hours") if each in settings]
     has_data = stage.main != "speech" or config.speech is not None
     return has_data and 0 not in ends and (bool(ends) or config.init_from is None)
 
@@ -440,8 +440,8 @@ def make_evaluation_config(config: FrontEndConfig) -> RecallConfig:
     splits: list[str] = list(config.evaluate_splits)
     if config.held_out is not None and splits != [TEST]:
         splits = ["train", "validation"]  # nothing there is trained on, and test items stay apart there too
-    told = {"splits": splits, "n_items": max(1, config.evaluate_items), "seed": config.seed}
-    return build(RecallConfig, told, config.evaluation_settings)
+    settings = {"splits": splits, "n_items": max(1, config.evaluate_items), "seed": config.seed}
+    return build(RecallConfig, settings, config.evaluation_settings)
 
 
 def evaluate(config: FrontEndConfig, checkpoint: str, rows: str, hear: Hearing | None) -> list[Record]:

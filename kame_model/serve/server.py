@@ -247,7 +247,7 @@ class KameServer:
 
         Raises:
             BackendError: the device is broken; every session has been ended, and no more callers are admitted.
-            asyncio.CancelledError: the server was stopped meanwhile.
+            asyncio.CancelledError: the server was stopped during the wait.
         """
         done, _ = await asyncio.wait(self._tasks, return_when=asyncio.FIRST_COMPLETED)
         for task in done:

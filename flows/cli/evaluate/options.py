@@ -66,8 +66,8 @@ def make_server_command(
 
         @wraps(own)
         def command(**typed: Any) -> None:
-            told = {name: typed.pop(name) for name in mine}
-            _evaluate(kind, lambda: own(**told), format_row, **typed)
+            own_options = {name: typed.pop(name) for name in mine}
+            _evaluate(kind, lambda: own(**own_options), format_row, **typed)
 
         first = [each.replace(kind=Parameter.KEYWORD_ONLY) for each in mine.values()]
         rest = [each.replace(default=kind) if each.name == "out" else each for each in shared]
@@ -161,15 +161,15 @@ def _evaluate(
 
         named = checkpoint or (None if config is None else read_yaml(config).get("checkpoint")) or NO_CHECKPOINT
         chat = make_back_end_settings(llm_url, llm_model, llm_provider, prompt)
-        told = own()
-        looks = {name: told.pop(name) for name in ("register", "again") if name in told}
+        own_settings = own()
+        looks = {name: own_settings.pop(name) for name in ("register", "again") if name in own_settings}
         typed = {
             "modes": None if modes is None else [each.strip() for each in modes.split(",")],
             "delays_s": delay_s or None,
             "seed": seed,
             "recogniser": asr,
             **make_chat_settings("judge.chat", judge_url, judge_model, judge_provider),
-            **told,
+            **own_settings,
         }
         serving = build_serve_config(config, {"checkpoint": named, "device": device, **chat})
         counted = partial(show_count, quiet=as_json)

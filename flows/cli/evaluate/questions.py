@@ -57,7 +57,7 @@ def questions(
     }
 
 
-def _parse_columns(told: str) -> dict[str, str]:
+def _parse_columns(text: str) -> dict[str, str]:
     """Parses `field=COLUMN,…` to columns by field.
 
     Raises:
@@ -65,8 +65,8 @@ def _parse_columns(told: str) -> dict[str, str]:
     """
     from data_schemas.errors import ConfigError
 
-    parts = [pair.partition("=") for pair in told.split(",")]
-    pairs = {ours.strip(): theirs.strip() for ours, _, theirs in parts}
-    if len(pairs) < len(parts) or not all(ours and theirs for ours, theirs in pairs.items()):
-        raise ConfigError(f"--map {told} is not a list of field=COLUMN.", "Write --map question=COLUMN,answer=COLUMN.")
+    parts = [pair.partition("=") for pair in text.split(",")]
+    pairs = {field.strip(): column.strip() for field, _, column in parts}
+    if len(pairs) < len(parts) or not all(field and column for field, column in pairs.items()):
+        raise ConfigError(f"--map {text} is not a list of field=COLUMN.", "Write --map question=COLUMN,answer=COLUMN.")
     return pairs

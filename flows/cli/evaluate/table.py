@@ -32,7 +32,7 @@ def table(
             return
         for row in rows:
             if row.source is None:
-                told = "none" if row.average.value is None else f"{row.average.value:.2f}"
+                average = "none" if row.average.value is None else f"{row.average.value:.2f}"
                 delay = "none" if row.delay_median_s is None else f"{row.delay_median_s:.2f} s"
-                typer.echo(f"{row.title}: {told}, median delay {delay}, {row.answered} turns answered")
+                typer.echo(f"{row.title}: {average}, median delay {delay}, {row.answered} turns answered")
         typer.echo(f"Report: {out}/report.md")

@@ -18,7 +18,15 @@ AUDIBLE: Final = 0.01
 AUDIBLE_SHARE: Final = 0.2
 """The same for a quiet file, as a share of its loudest frame: 14 dB below it. Words reach that, the rest does not."""
 
-_TOLD: Final = ("oracle_asked", "oracle", "oracle_done", "oracle_failed", "voice_asked", "voice_done", "voice_failed")
+_ANSWER_EVENTS: Final = (
+    "oracle_asked",
+    "oracle",
+    "oracle_done",
+    "oracle_failed",
+    "voice_asked",
+    "voice_done",
+    "voice_failed",
+)
 """Events that show that more of an answer may come."""
 
 
@@ -34,7 +42,7 @@ class AnswerWatch:
 
     def __init__(self) -> None:
         self._asked_s = 0.0
-        self._text_s = self._sound_s = self._told_s = self._came_s = float("-inf")
+        self._text_s = self._sound_s = self._event_s = self._came_s = float("-inf")
         self._is_in_turn = self._is_cascade = self._has_failed = False
         self._request: object = None  # the latest, until it has ended
         self._n_clauses = 0  # that are written and not synthesised
@@ -73,7 +81,7 @@ class AnswerWatch:
             case "speech_started":
                 self._is_in_turn, self._n_clauses = True, 0  # like a change, it discards what has not been said
             case "heard" if data.get("is_final"):
-                self._is_in_turn, self._told_s = False, at_s
+                self._is_in_turn, self._event_s = False, at_s
             case "oracle_asked":
                 self._request, self._has_failed = data.get("oracle"), False
             case "oracle_done" | "oracle_failed" if data.get("oracle") == self._request:
@@ -84,8 +92,8 @@ class AnswerWatch:
                 self._n_clauses = max(0, self._n_clauses - 1)
             case _:
                 pass
-        if kind in _TOLD:
-            self._told_s = at_s
+        if kind in _ANSWER_EVENTS:
+            self._event_s = at_s
 
     @property
     def has_begun(self) -> bool:
@@ -96,7 +104,7 @@ class AnswerWatch:
         """Returns whether the answer has ended, or, in mode cascade, none can come because its request failed."""
         if self._is_in_turn or self._request is not None or self._n_clauses or now_s - self._came_s >= STALLED_S:
             return False
-        last_s = max(self._text_s, self._told_s)
+        last_s = max(self._text_s, self._event_s)
         if self.has_begun:
             has_words = self._text_s > self._asked_s
             return now_s - max(last_s, self._sound_s) >= QUIET_S or (has_words and now_s - last_s >= NOISE_S)

@@ -350,10 +350,10 @@ def _find_reason(error: InvalidStatus) -> str:
     """Returns the server's reason with the HTTP status; only the status if the response has no reason in JSON."""
     status = f"HTTP {error.response.status_code}"
     try:
-        told = json.loads(error.response.body or b"")["error"]
+        reason = json.loads(error.response.body or b"")["error"]
     except (ValueError, KeyError, TypeError):
         return f"{status}."
-    message = str(told.get("message", told) if isinstance(told, dict) else told)
+    message = str(reason.get("message", reason) if isinstance(reason, dict) else reason)
     return f"{remove_control_characters(message)} ({status})"
 
 

@@ -185,10 +185,10 @@ class TalkRecord:
 
         It is empty for the user's lines, and if no oracle had arrived.
         """
-        told = [(each.first_words_at_s, each.text) for each in self.get_oracles() if each.first_words_at_s is not None]
-        told.sort(key=itemgetter(0))
+        timed = [(each.first_words_at_s, each.text) for each in self.get_oracles() if each.first_words_at_s is not None]
+        timed.sort(key=itemgetter(0))
         return [
-            next((text for at_s, text in reversed(told) if speaker == "assistant" and at_s <= round_s(end_s)), "")
+            next((text for at_s, text in reversed(timed) if speaker == "assistant" and at_s <= round_s(end_s)), "")
             for _, end_s, speaker, _ in self._get_timed_lines()
         ]
 

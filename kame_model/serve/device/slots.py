@@ -138,7 +138,7 @@ class Slots:
         Returns:
             The time of a step of all slots, seconds; None, and nothing is stored, if a caller came.
         """
-        stepper.reset_all()  # now, for callers who come meanwhile
+        stepper.reset_all()  # now, for callers who arrive during the measurement
         self._measured_s, self._n_late_known = asyncio.get_running_loop().time(), self._meter.n_late
         probed_s = await measure_idle_device(engine, self._run, self._is_idle)
         if not (self._is_idle() and probed_s):
@@ -247,7 +247,7 @@ class Slots:
 async def measure_idle_device(engine: Engine, run: RunInThread, goes_on: Callable[[], bool]) -> dict[int, float]:
     """Returns the time of a step with one caller and with all slots taken, seconds, by the number of callers.
 
-    It measures step by step, so that a caller who comes meanwhile waits for one step. All slots must be reset before
+    It measures step by step, so that a caller who arrives then waits for one step. All slots must be reset before
     they are used.
 
     Args:

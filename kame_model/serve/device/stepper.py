@@ -202,7 +202,7 @@ class Stepper:
             self._n_failed = 0
         for slot, frame_out in said.items():
             session = sessions[slot]
-            if self._sessions.get(slot) is session:  # it has not left meanwhile
+            if self._sessions.get(slot) is session:  # it has not left since
                 with end_session_on_fault(session):
                     session.receive_output(frame_out)
         return len(taken)

@@ -12,13 +12,13 @@ newest request, the answer to that is released and nothing is requested again; o
 the user says more before an answer has begun, that answer is cancelled: the front-end would say it over the user, and
 again when the next one comes.
 
-While the maximum number of requests is in flight, a newer transcript waits for a place: if the oldest request were
+While the maximum number of requests is in flight, a newer transcript waits for a slot: if the oldest request were
 cancelled for it, a back-end that is slower than the user's speech would never answer. Only the ended turn takes a
-place: that of the newest request whose answer has not begun, or else of the newest request.
+slot: that of the newest request whose answer has not begun, or else of the newest request.
 
 If the back-end fails, `oracle_failed` is emitted, the failure is counted, and the request is retried: with the next
 words, or with the same ones if there are none, and less often after several failures in a row. The front-end continues
-to speak meanwhile.
+to speak all the time.
 """
 
 import asyncio
@@ -143,7 +143,7 @@ class BackEndCycle:
                     self._wake_in(wait_s)
                 elif self._conversation.is_finished and self._release_answer():
                     self._asked, self._must_ask = self._wanted, False
-                elif self._make_place():
+                elif self._make_room():
                     self._send_request()  # else the end of a request wakes this loop
         finally:
             self.reset()
@@ -189,7 +189,7 @@ class BackEndCycle:
         is_long_enough = len(self._wanted.split()) >= self._config.min_words or self._conversation.is_finished
         return bool(self._wanted) and self._wanted != self._asked and is_long_enough
 
-    def _make_place(self) -> bool:
+    def _make_room(self) -> bool:
         """Returns whether one more request may be sent.
 
         If the maximum is in flight, an ended turn cancels one of them to make room; an unfinished one has to wait.

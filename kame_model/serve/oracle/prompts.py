@@ -17,7 +17,7 @@ from data_schemas.errors import ConfigError
 from data_schemas.named_yaml import list_names, load_named
 from spoken.conversation import Message, fill_request, to_messages
 
-_OURS = files("kame_model.serve.oracle") / "prompt_files"
+_PROMPT_FILES = files("kame_model.serve.oracle") / "prompt_files"
 
 
 class Instructions(NamedTuple):
@@ -69,7 +69,7 @@ class Prompt(Config):
 
 def list_prompts() -> list[str]:
     """Returns the names of the prompts that come with the program."""
-    return list_names(_OURS)
+    return list_names(_PROMPT_FILES)
 
 
 def load_prompt(name: str) -> Prompt:
@@ -78,7 +78,7 @@ def load_prompt(name: str) -> Prompt:
     Raises:
         ConfigError: there is no such file, or it is not a prompt.
     """
-    return load_named(name, _OURS, Prompt, "prompt")
+    return load_named(name, _PROMPT_FILES, Prompt, "prompt")
 
 
 def choose_prompt(wish: str | Instructions, base: Prompt) -> Prompt:
@@ -97,10 +97,10 @@ def choose_prompt(wish: str | Instructions, base: Prompt) -> Prompt:
         return base
     if isinstance(wish, Instructions) or len(text.split()) > 1:
         return base.with_instructions(text)
-    ours = _load_all_prompts()
-    if text not in ours:
-        raise ConfigError(f"There is no prompt {text[:80]!r}.", f"Choose one of: {', '.join(ours)}.")
-    return ours[text]
+    prompts = _load_all_prompts()
+    if text not in prompts:
+        raise ConfigError(f"There is no prompt {text[:80]!r}.", f"Choose one of: {', '.join(prompts)}.")
+    return prompts[text]
 
 
 def get_prompt_text(wish: str | Instructions) -> str:

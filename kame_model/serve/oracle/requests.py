@@ -148,8 +148,8 @@ class Requests:
         """Logs, and emits as an event, that a sentence of an answer is skipped because it cannot be said."""
         who = "Back-end text-to-speech" if isinstance(refusal, SpeechRefused) else f"Back-end {answer.back_end}"
         self._counts.log_fault(who, "", refusal)
-        told = {"oracle": answer.oracle, "back_end": answer.back_end, "reason": str(refusal)}
-        self._emit("sentence_left_out", told)
+        data = {"oracle": answer.oracle, "back_end": answer.back_end, "reason": str(refusal)}
+        self._emit("sentence_left_out", data)
 
     def _emit_failed(self, oracle: int | str, back_end: BackendName, reason: str) -> None:
         self._emit("oracle_failed", {"oracle": oracle, "back_end": back_end, "reason": reason})

@@ -49,7 +49,7 @@ class BackEnd:
 
 
 class Router:
-    """Chooses among named back-ends. It is shared by all sessions and keeps no state of theirs.
+    """Chooses among named back-ends. It is shared by all sessions and keeps none of their state.
 
     Args:
         back_ends: the names of the back-ends.
@@ -111,10 +111,10 @@ class Router:
         It is a daemon thread, because the program would wait at its end for a pool's threads.
 
         Raises:
-            BackendError: too many calls hang.
+            BackendError: too many calls have not returned.
         """
         if not self._places.acquire(blocking=False):
-            raise BackendError(f"{N_CLASSIFYING} calls of the classifier hang.", "Check the classifier.", "hangs")
+            raise BackendError(f"{N_CLASSIFYING} classifier calls have not returned.", "Check the classifier.", "hangs")
         answer: Future[BackendName | None] = Future()
         answer.set_running_or_notify_cancel()  # it can no longer be cancelled, only ignored
         answer.add_done_callback(lambda _: self._places.release())

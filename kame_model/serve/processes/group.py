@@ -50,7 +50,7 @@ class Place:
         config: of the next process.
         report: the last one of the current process.
         n_given: sockets given to it.
-        is_told_to_end: whether its end was requested.
+        is_end_requested: whether its end was requested.
         launched: the configuration of the last started process.
         hurry: set to skip the delay before the next process.
         changed: set, and replaced, whenever a report has arrived or the process has ended.
@@ -62,7 +62,7 @@ class Place:
     channel: socket.socket | None = None
     report: Report = field(default_factory=Report)
     n_given: int = 0
-    is_told_to_end: bool = False
+    is_end_requested: bool = False
     launched: ServeConfig | None = None
     hurry: asyncio.Event = field(default_factory=asyncio.Event)
     changed: asyncio.Event = field(default_factory=asyncio.Event)
@@ -83,9 +83,9 @@ class Place:
         n_waiting = self.n_given - self.report.n_taken
         n_entering = self.report.n_connections - self.report.n_sessions + n_waiting
         has_room = not self.report.unready and self.report.n_free > n_entering
-        may_be_gone = self.is_told_to_end and not self.report.n_sessions
+        may_be_gone = self.is_end_requested and not self.report.n_sessions
         n_connections = self.report.n_connections + n_waiting
-        return self.is_told_to_end, may_be_gone, not has_room, bool(self.report.unready), n_connections
+        return self.is_end_requested, may_be_gone, not has_room, bool(self.report.unready), n_connections
 
     def note(self, report: Report) -> None:
         """Stores a report, and wakes those who wait for `changed`."""
@@ -153,9 +153,9 @@ class ProcessGroup:
         """
         for place in self._places:
             others = [each for each in self._places if each is not place]
-            while not any(each.is_alive and not each.is_told_to_end for each in others):
+            while not any(each.is_alive and not each.is_end_requested for each in others):
                 await _wait_for_change(self._places)
-            previous, place.config, place.is_told_to_end = place.config, config, True
+            previous, place.config, place.is_end_requested = place.config, config, True
             place.hurry.set()
             _LOG.warning(
                 "Process %d will be restarted when its %d callers have left.", place.number, place.report.n_sessions
@@ -195,7 +195,7 @@ class ProcessGroup:
     async def _end_process(self, place: Place, now: bool) -> None:
         """Asks a process to end, at once or when its sessions have, and waits; one that takes too long is killed."""
         process = place.process
-        place.is_told_to_end = True
+        place.is_end_requested = True
         if process is None:
             return
         self._counts.record_state(place.number, "draining")
@@ -242,7 +242,7 @@ class ProcessGroup:
             if self._is_ending:
                 return
             wait_s = _FIRST_WAIT_S if has_served else min(2 * wait_s, _LONGEST_WAIT_S)
-            if not (place.is_told_to_end and has_served):
+            if not (place.is_end_requested and has_served):
                 with suppress(TimeoutError):
                     await asyncio.wait_for(place.hurry.wait(), wait_s)
 
@@ -251,19 +251,19 @@ class ProcessGroup:
 
         Cancelling this kills the process.
         """
-        ours, theirs = socket.socketpair()
-        ours.setblocking(False)
+        channel, process_end = socket.socketpair()
+        channel.setblocking(False)
         get_socket_path(self._folder, place.number).unlink(missing_ok=True)
         self._counts.record_state(place.number, "loading")
-        own = ["--channel", str(theirs.fileno()), "--number", str(place.number), "--folder", str(self._folder)]
-        with ours:
+        own = ["--channel", str(process_end.fileno()), "--number", str(place.number), "--folder", str(self._folder)]
+        with channel:
             try:
                 process = await asyncio.create_subprocess_exec(
                     *self._launch.command,
                     *own,
                     stdin=subprocess.PIPE,
                     env=dict(self._launch.environment(place.number)),
-                    pass_fds=[theirs.fileno()],
+                    pass_fds=[process_end.fileno()],
                     process_group=0,  # Ctrl-C is for the parent, which ends the others
                 )
             except OSError as error:
@@ -271,15 +271,15 @@ class ProcessGroup:
                 place.note(Report(phase="failed", error_kind="BackendError", error_what=what))
                 return False
             finally:
-                theirs.close()
-            place.process, place.channel, place.n_given, place.is_told_to_end = process, ours, 0, self._is_ending
+                process_end.close()
+            place.process, place.channel, place.n_given, place.is_end_requested = process, channel, 0, self._is_ending
             place.launched = place.config
             place.hurry.clear()
             place.note(Report())
             _write_config(process, place)
             has_served = False
             try:
-                async for report in read_reports(ours):
+                async for report in read_reports(channel):
                     if report.phase == "serving" and not has_served:
                         has_served = True
                         self._counts.record_state(place.number, "serving")
@@ -308,7 +308,7 @@ class ProcessGroup:
                 error_what=f"Process {place.number} of the server has ended {how}.",
                 error_remedy="Its last messages are above.",
             )
-        is_expected = place.is_told_to_end and status == 0
+        is_expected = place.is_end_requested and status == 0
         if not is_expected and self._has_started and not self._is_ending:
             self._counts.record_state(place.number, "dead")
             _LOG.error("%s It is restarted; %d callers lost their connection.", failed.error_what, n_lost)

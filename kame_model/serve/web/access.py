@@ -77,7 +77,7 @@ class AccessControl:
         counts: counts wrong tokens for all processes of the server; None: it has one process.
 
     Raises:
-        ConfigError: a token is set and empty, or a proxy's address is invalid.
+        ConfigError: a token is set but empty, or a proxy's address is invalid.
     """
 
     def __init__(
@@ -224,11 +224,11 @@ def _read_token(environ: Mapping[str, str], name: str, otherwise: str) -> bytes 
         otherwise: what the server does without the token, for the error message.
 
     Raises:
-        ConfigError: it is set and empty.
+        ConfigError: it is set but empty.
     """
     token = environ.get(name)
     if token is not None and not token.strip():
-        raise ConfigError(f"{name} is set and empty.", f"Unset it to {otherwise}, or put a token there.")
+        raise ConfigError(f"{name} is set but empty.", f"Unset it to {otherwise}, or set it to an access token.")
     return None if token is None else token.strip().encode()
 
 

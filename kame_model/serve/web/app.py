@@ -65,7 +65,7 @@ def create_app(server: KameServer, page: Path | None = None, counts: SharedCount
         the app; `WebServer` counts connections by its `state.connections`.
 
     Raises:
-        ConfigError: the token is set and empty, a trusted proxy's address is invalid, or too few files may be open.
+        ConfigError: the token is set but empty, a trusted proxy's address is invalid, or too few files may be open.
     """
     keep_tokens_out_of_logs()
     care, limits = server.config.care, server.config.limits

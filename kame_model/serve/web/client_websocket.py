@@ -131,7 +131,7 @@ class ConnectionManager:
             return False
         if self.server.takes_recordings and consent != make_consent_word(self.server.config.record.notice):
             message = (
-                "Nobody is recorded who was not told: show your user record_notice of /v1/about, and if they agree "
+                "A recording needs an informed user: show your user record_notice of /v1/about, and if they agree "
                 "say record= and the word in its record_consent."
             )
             raise Denied(400, "consent", message)

@@ -149,12 +149,12 @@ def make_item(role: Literal["user", "assistant"], status: str, content: list[Eve
 
 @dataclass(slots=True)
 class _Turn:
-    """One turn of the user: `told` are the words sent so far, `before` those of the previous transcript."""
+    """One turn of the user: `sent` are the words sent so far, `before` those of the previous transcript."""
 
     item: Event
     start_s: float
     end_s: float | None = None
-    told: str = ""
+    sent: str = ""
     before: str = ""
 
     @property
@@ -198,8 +198,8 @@ class UserTurns:
             return []
         turn = self._open[-1]
         end_ms = round(time_s * 1000)
-        told = make_event("input_audio_buffer.speech_stopped", audio_end_ms=end_ms, item_id=turn.item_id)
-        return [told, *self._commit(turn, time_s)]
+        stopped = make_event("input_audio_buffer.speech_stopped", audio_end_ms=end_ms, item_id=turn.item_id)
+        return [stopped, *self._commit(turn, time_s)]
 
     def hear(self, text: str, is_final: bool, time_s: float) -> list[Event]:
         """Adds the transcript of the oldest turn whose transcript is not final, and returns the events for it.
@@ -215,13 +215,13 @@ class UserTurns:
                 return []
             self._begin(time_s)
         turn = self._open[0]
-        told = self._make_word_events(turn, text, is_final)
+        events = self._make_word_events(turn, text, is_final)
         if is_final:
             if turn.end_s is None:
-                told += self._commit(turn, time_s)
-            told += self._make_final_events(turn, text)
+                events += self._commit(turn, time_s)
+            events += self._make_final_events(turn, text)
             self._open.popleft()
-        return told
+        return events
 
     def _begin(self, time_s: float) -> _Turn:
         """Begins a turn of the user, and returns it."""
@@ -245,9 +245,9 @@ class UserTurns:
         """
         sure = text if is_final else _find_agreed_words(turn.before, text)
         turn.before = text
-        if len(sure) <= len(turn.told) or not sure.startswith(turn.told):
+        if len(sure) <= len(turn.sent) or not sure.startswith(turn.sent):
             return []
-        delta, turn.told = sure[len(turn.told) :], sure
+        delta, turn.sent = sure[len(turn.sent) :], sure
         kind = "conversation.item.input_audio_transcription.delta"
         return [make_event(kind, item_id=turn.item_id, content_index=0, delta=delta)] if self.wants_transcripts else []
 
@@ -350,19 +350,19 @@ class Responses:
         """
         rms = float(np.sqrt(np.mean(np.square(frame.samples))))
         is_heard = bool(frame.text.strip()) or rms > AUDIBLE_RMS
-        told: list[Event] = []
+        events: list[Event] = []
         if self._now is None:
             if self._n_muted:
                 self._n_muted = SILENT_N_FRAMES if is_heard or course.goes_on else self._n_muted - 1
                 return []
             if not is_heard:
                 return []
-            told = self._begin(_Response())
+            events = self._begin(_Response())
         assert self._now is not None  # just begun
         self._now.count_frame(is_heard, course)
         if self._now.has_begun or not course.is_behind:
-            told += self._make_content_events(self._now, frame)
-        return told if self._now.n_left else told + self.finish("completed")
+            events += self._make_content_events(self._now, frame)
+        return events if self._now.n_left else events + self.finish("completed")
 
     def create(self, metadata: Any = None) -> list[Event]:
         """Starts a response at the client's request; returns its first events.
@@ -434,11 +434,11 @@ class Responses:
     def _make_content_events(self, now: _Response, frame: SaidFrame) -> list[Event]:
         """Returns the events with a frame's content; `kame_frame`, beyond the protocol, is its number."""
         delta = base64.b64encode(encode_pcm16(frame.samples)).decode()
-        told = [make_event("response.output_audio.delta", **now.place, delta=delta, kame_frame=frame.number)]
+        events = [make_event("response.output_audio.delta", **now.place, delta=delta, kame_frame=frame.number)]
         if frame.text:
             now.text += frame.text
-            told.append(make_event("response.output_audio_transcript.delta", **now.place, delta=frame.text))
-        return told
+            events.append(make_event("response.output_audio_transcript.delta", **now.place, delta=frame.text))
+        return events
 
     def _describe(self, now: _Response, status: str, reason: str | None, output: list[Event]) -> Event:
         """Returns a response as the protocol's events contain it."""

@@ -208,8 +208,8 @@ def _validate(form: type[_Form], wanted: object, param: str) -> _Form:
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(each) for each in (param, *first["loc"]))
-        told = f"{first['msg']}; the fields are {', '.join(form.model_fields)}."
-        raise RealtimeError("invalid_value", told, where[:256]) from error
+        message = f"{first['msg']}; the fields are {', '.join(form.model_fields)}."
+        raise RealtimeError("invalid_value", message, where[:256]) from error
 
 
 def _move_former_fields(session: Event) -> Event:

@@ -122,21 +122,21 @@ class RealtimeSocket(ClientSocket):
                 raise RealtimeError("not_supported", f"This server does not do {asked['type'][:80]!r}.", "type")
             await self._send(partial(do, asked))
         except RealtimeError as error:
-            told = error.to_event(asked)
-            await self._send(lambda: [told])
+            event = error.to_event(asked)
+            await self._send(lambda: [event])
 
     async def _on_drop(self, reason: str) -> None:
         """Sends why messages are dropped, as the protocol's error `rate_limit_exceeded`."""
-        told = RealtimeError("rate_limit_exceeded", reason).to_event()
-        await self._send(lambda: [told])
+        event = RealtimeError("rate_limit_exceeded", reason).to_event()
+        await self._send(lambda: [event])
 
     async def _on_frame(self, frame: SaidFrame) -> None:
-        """Sends the events for a frame (see `Responses`), unless the client has reset the session meanwhile."""
+        """Sends the events for a frame (see `Responses`), unless the client has reset the session since."""
         before = self._n_resets
         await self._send(lambda: self._make_frame_events(frame) if self._n_resets == before else [])
 
     async def _on_event(self, event: SessionEvent) -> None:
-        """Sends the protocol's events for an event, unless the client has reset the session meanwhile."""
+        """Sends the protocol's events for an event, unless the client has reset the session since."""
         before = self._n_resets
         await self._send(lambda: self._convert_event(event) if self._n_resets == before else [])
 
@@ -170,34 +170,34 @@ class RealtimeSocket(ClientSocket):
         The event itself (`kame.event`) is the last one if the client wants it.
         """
         data, time_s = event.data, event.time_s
-        told: list[Event] = []
+        events: list[Event] = []
         match event.kind:
             case "started":
-                told = self._begin()
+                events = self._begin()
             case "speech_started":
-                told = self._turns.start(time_s)
+                events = self._turns.start(time_s)
                 if self._settings.interrupts or self._session.mode == "cascade":
-                    told += self._responses.interrupt()
+                    events += self._responses.interrupt()
             case "speech_stopped":
                 self._responses.unmute()
-                told = self._turns.stop(time_s)
+                events = self._turns.stop(time_s)
             case "heard":
-                told = self._turns.hear(data["text"], data["is_final"], time_s)
+                events = self._turns.hear(data["text"], data["is_final"], time_s)
             case "changed" if "prompt" in data:
                 self._settings.instructions = data["prompt"]
             case "dropped" if data["direction"] == "heard":
                 lost_s = data["n_frames"] * FRAME_S
                 reason = "too late" if data.get("was_silence") else "dropped, because the server is overloaded"
                 message = f"{lost_s:.2f} s of your audio were {reason}."
-                told = [RealtimeError("input_audio_dropped", message).to_event()]
+                events = [RealtimeError("input_audio_dropped", message).to_event()]
             case "ended":
                 message = f"The session has ended: {data['reason']}."
-                told = [*self._responses.finish("cancelled"), RealtimeError("session_ended", message).to_event()]
+                events = [*self._responses.finish("cancelled"), RealtimeError("session_ended", message).to_event()]
             case _:
                 pass
         if self._wants_events:
-            told.append(make_event("kame.event", event=asdict(event)))
-        return told
+            events.append(make_event("kame.event", event=asdict(event)))
+        return events
 
     def _begin(self) -> list[Event]:
         """Handles `started`. After a reset it drops unfinished turns and audio of before, ends the response in
@@ -222,15 +222,15 @@ class RealtimeSocket(ClientSocket):
         if "session" not in asked and "kame" not in asked:
             raise RealtimeError("missing_required_parameter", "session is missing.", "session")
         update = self._settings.update(asked.get("session", {}))
-        errors, ours = update.errors, asked.get("kame", {})
-        if not isinstance(ours, dict):
+        errors, own_part = update.errors, asked.get("kame", {})
+        if not isinstance(own_part, dict):
             errors.append(RealtimeError("invalid_type", "kame must be an object.", "kame"))
-            ours = {}
-        wants_events = ours.pop("events", self._wants_events)
+            own_part = {}
+        wants_events = own_part.pop("events", self._wants_events)
         if not isinstance(wants_events, bool):
             errors.append(RealtimeError("invalid_type", "events must be true or false.", "kame.events"))
             wants_events = self._wants_events
-        for wanted, part, blamed in ((update.changes, "session", INSTRUCTIONS), (ours, "kame", "kame")):
+        for wanted, part, blamed in ((update.changes, "session", INSTRUCTIONS), (own_part, "kame", "kame")):
             try:
                 self._change(read_changes(wanted, part), blamed)
             except RealtimeError as error:
@@ -285,13 +285,13 @@ class RealtimeSocket(ClientSocket):
         protocol's events of a turn follow, or an error if there was no speech.
         """
 
-        def on_told(has_ended: bool) -> None:
+        def on_end(has_ended: bool) -> None:
             """Keeps an error for the client if no turn has ended."""
             if not has_ended:
                 message = "The audio since the last turn contains no speech."
                 self._late.append(RealtimeError("input_audio_buffer_commit_empty", message).to_event(asked))
 
-        self._pacer.call_when_sent(lambda: self._session.end_turn(on_told))
+        self._pacer.call_when_sent(lambda: self._session.end_turn(on_end))
         return self._take_late()
 
     def _clear(self, asked: Event) -> list[Event]:
@@ -305,9 +305,9 @@ class RealtimeSocket(ClientSocket):
 
     def _create(self, asked: Event) -> list[Event]:
         """Handles `response.create`; raises a RealtimeError if one is in progress or a parameter is not supported."""
-        told = self._responses.create(self._settings.check_response(asked.get("response")))
+        events = self._responses.create(self._settings.check_response(asked.get("response")))
         self._n_before = self._pacer.n_put
-        return told
+        return events
 
     def _cancel(self, asked: Event) -> list[Event]:
         """Handles `response.cancel`; raises a RealtimeError if there is no such response in progress."""
@@ -316,7 +316,7 @@ class RealtimeSocket(ClientSocket):
     def _describe(self, kind: str, **more: Any) -> Event:
         """Returns an event that describes the session; what the protocol has no field for is in `kame`, with `more`."""
         session = self._session
-        ours: dict[str, Any] = {
+        own_fields: dict[str, Any] = {
             "mode": session.mode,
             "back_end": session.back_end,
             "model": session.model,
@@ -327,4 +327,4 @@ class RealtimeSocket(ClientSocket):
             "record_notice": self._config.record.notice if session.is_recorded else "",
             **more,
         }
-        return make_event(kind, session=self._settings.describe(), kame=ours)
+        return make_event(kind, session=self._settings.describe(), kame=own_fields)

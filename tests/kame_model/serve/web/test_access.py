@@ -267,8 +267,8 @@ def test_figures_may_have_their_own_token(tokens: dict[str, str], opens: set[str
 def test_settings_that_keep_nobody_out_are_mistakes() -> None:
     for care, tokens, told in (
         (CareConfig(trusted_proxies=["nginx"]), {}, "trusted_proxies"),
-        (CareConfig(), {"KAME_SERVE_TOKEN": " "}, "KAME_SERVE_TOKEN is set and empty"),
-        (CareConfig(), {"KAME_METRICS_TOKEN": ""}, "KAME_METRICS_TOKEN is set and empty"),
+        (CareConfig(), {"KAME_SERVE_TOKEN": " "}, "KAME_SERVE_TOKEN is set but empty"),
+        (CareConfig(), {"KAME_METRICS_TOKEN": ""}, "KAME_METRICS_TOKEN is set but empty"),
     ):
         with pytest.raises(ConfigError, match=told):
             AccessControl(care, tokens)
