@@ -30,7 +30,7 @@ from kame_model.model.streaming import FrontEndGen
 from kame_model.serve.client.client import play_in_real_time
 from kame_model.serve.oracle.prompts import load_prompt
 from kame_model.serve.oracle.routing import BackEnd
-from kame_model.serve.parts import Parts
+from kame_model.serve.parts import ServerParts
 from kame_model.serve.server import KameServer
 from kame_model.serve.session.session import Session
 from tests.support.serve_doubles import WordChat
@@ -126,7 +126,7 @@ async def measure_served_steps(
     listener = DoubleListener(DoubleListenerOptions(script="zqaa zqab zqac zqad"))
     chat = BackEnd("default", WordChat({}), load_prompt("tandem"))
     detector = partial(TurnDetector, config.listener.speech_probability, config.listener.turn_end_silence_s)
-    async with KameServer(checkpoint, config, Parts(listener, detector, {"default": chat})) as server:
+    async with KameServer(checkpoint, config, ServerParts(listener, detector, {"default": chat})) as server:
         server.meter.set_idle_times({})  # else nobody is let in beyond what is to be found here
         sessions = [await server.open_session(f"192.0.2.{number}") for number in range(n_sessions)]
         await asyncio.gather(*map(_run_caller, sessions, sounds))

@@ -35,7 +35,7 @@ from benchmarks.command import measure_mib
 from benchmarks.serve_process import RunningServer, run_server, speak_sentences
 from data_schemas.errors import BackendError
 from data_schemas.units import FRAME_N_SAMPLES, FRAME_S, SAMPLE_RATE_HZ
-from kame_model.serve.client.client import Call, play_in_real_time, talk
+from kame_model.serve.client.client import ServerCall, play_in_real_time, talk
 from kame_model.serve.client.talk_record import TalkRecord
 from kame_model.serve.web.moshi_protocol import Kind as MessageKind
 from tests.support.arrivals import n_gaps
@@ -65,7 +65,7 @@ async def talk_once(url: str, talked: Talk, sound: Samples) -> None:
     clock = asyncio.get_running_loop().time
     talked.began_s = clock()
     if talked.path == CHAT:
-        record = await talk(Call(url=url, mode=talked.mode), play_in_real_time(sound, _SILENCE_S))
+        record = await talk(ServerCall(url=url, mode=talked.mode), play_in_real_time(sound, _SILENCE_S))
         talked.ended_s, talked.ended = clock(), record.ended
         talked.n_sent = -(-(len(sound) + round(_SILENCE_S * SAMPLE_RATE_HZ)) // FRAME_N_SAMPLES)
         talked.n_answered, talked.n_gaps = record.player.n_samples // FRAME_N_SAMPLES, record.player.n_gaps

@@ -42,7 +42,7 @@ from pipelines.run.publish import render_card
 from pipelines.run.stages import CHAT_STAGES, STAGES, get_chat_model
 
 
-class ShownProgress:
+class ShownRefreshProgress:
     """Progress of a refresh as lines of the flow run's log and as an artifact, in which each stage has an equal share.
 
     Args:
@@ -86,7 +86,7 @@ def refresh(config: RefreshConfig) -> tuple[RunRecord, Manifest, Figures]:
         asks = each.name in CHAT_STAGES and get_chat_model(config, each.name) is not None
         run_as_task(each, asks_chat=asks)
 
-    record, manifest, figures = run_refresh(config, ShownProgress(config.out), run_task, by_shard=True)
+    record, manifest, figures = run_refresh(config, ShownRefreshProgress(config.out), run_task, by_shard=True)
     for each in list_tables(figures):
         rows = [dict(zip(each.head, row, strict=True)) for row in each.rows]
         create_table_artifact(rows, key=each.key, description=f"{each.title}, {config.out}")

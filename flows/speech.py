@@ -12,11 +12,11 @@ from prefect.artifacts import create_progress_artifact, create_table_artifact, u
 from data_schemas.config.speech_rows import SpeechRowsConfig
 from flows.prefect_tasks import run_as_task
 from flows.run_names import make_namer
-from flows.runs.speech import SpeechMade, run_speech
+from flows.runs.speech import SpeechResult, run_speech
 
 
 @flow(name="speech", flow_run_name=make_namer("speech"), persist_result=False)
-def speech(config: SpeechRowsConfig) -> SpeechMade:
+def speech(config: SpeechRowsConfig) -> SpeechResult:
     """Makes hours of the assistant's voice as token rows. Running it again resumes; more hours add parts.
 
     Args:

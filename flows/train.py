@@ -47,7 +47,7 @@ def run_and_show(config: FrontEndConfig, each: Task[Any]) -> None:
     run_as_task(each, run)
 
 
-class ShownProgress:
+class ShownTrainingProgress:
     """Progress of training as an artifact of its task, and its validation losses in the log."""
 
     def __init__(self) -> None:
@@ -82,7 +82,7 @@ def train(config: FrontEndConfig) -> str:
     Args:
         config: Settings: datasets, preset, duration and folders. Paths are as the worker sees them.
     """
-    made = run_front_end(config, ShownProgress(), run_task=partial(run_and_show, config))
+    made = run_front_end(config, ShownTrainingProgress(), run_task=partial(run_and_show, config))
     if made.figures:
         report = (config.of_seed / EVALUATION / REPORT).read_text(encoding="utf-8")
         create_markdown_artifact(report, key="evaluation", description=Path(made.checkpoint).name)

@@ -43,7 +43,7 @@ def show_hours(hours: float, quiet: bool) -> Iterator[tuple[Callable[[str], None
         )
 
 
-class Bars:
+class RefreshBars:
     """Progress bars of stages, in items; a context manager. Shows nothing if `quiet`."""
 
     def __init__(self, quiet: bool = False) -> None:

@@ -63,7 +63,7 @@ def recordings(
     Run the same command again to resume: it adds new recordings, and removes those that were deleted from the folder.
     """
     with report_errors(as_json):
-        from flows.cli.progress import Bars
+        from flows.cli.progress import RefreshBars
         from flows.runs.refresh import run_recordings
         from flows.settings import build_config, make_chat_settings, parse_settings
 
@@ -81,6 +81,6 @@ def recordings(
             **parse_settings(settings),
         }
         built = build_config(profile, config, typed)
-        with Bars(quiet=as_json) as bars:
+        with RefreshBars(quiet=as_json) as bars:
             record, manifest, figures = run_recordings(built, bars)
         print_dataset(built.out, record, manifest, figures, as_json)

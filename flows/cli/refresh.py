@@ -167,7 +167,7 @@ def refresh(
 
 def _refresh_and_print(config: "RefreshConfig", prefect: bool, as_json: bool) -> None:
     """Makes or refreshes a dataset, with Prefect or in a plain loop, and prints its figures."""
-    from flows.cli.progress import Bars
+    from flows.cli.progress import RefreshBars
     from flows.runs.refresh import run_refresh
 
     _warn_of_few_voices(config)
@@ -176,7 +176,7 @@ def _refresh_and_print(config: "RefreshConfig", prefect: bool, as_json: bool) ->
 
         record, manifest, figures = run_as_flow(config)
     else:
-        with Bars(quiet=as_json) as bars:
+        with RefreshBars(quiet=as_json) as bars:
             record, manifest, figures = run_refresh(config, bars)
     print_dataset(config.out, record, manifest, figures, as_json)
 

@@ -10,7 +10,7 @@ from flows.cli.terminal import AsJson, CodecOptions, print_json, report_errors
 
 if TYPE_CHECKING:
     from data_schemas.config.speech_rows import SpeechRowsConfig
-    from flows.runs.speech import SpeechMade
+    from flows.runs.speech import SpeechResult
 
 
 def speech(
@@ -81,7 +81,7 @@ def speech(
         _print_result(config, _run_with_bar(config, as_json), as_json)
 
 
-def _run_with_bar(config: "SpeechRowsConfig", quiet: bool) -> "SpeechMade":
+def _run_with_bar(config: "SpeechRowsConfig", quiet: bool) -> "SpeechResult":
     """Makes the speech rows with a progress bar of hours, described by the current task."""
     from flows.cli.progress import show_hours
     from flows.runs.speech import run_speech
@@ -96,7 +96,7 @@ def _run_with_bar(config: "SpeechRowsConfig", quiet: bool) -> "SpeechMade":
         return run_speech(config, advance, run_task)
 
 
-def _print_result(config: "SpeechRowsConfig", made: "SpeechMade", as_json: bool) -> None:
+def _print_result(config: "SpeechRowsConfig", made: "SpeechResult", as_json: bool) -> None:
     """Prints the size of the speech rows, and on standard error how many sentences were rejected and tokens cut off."""
     from data_schemas.units import FRAMES_PER_S
 

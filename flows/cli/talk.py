@@ -25,7 +25,7 @@ from flows.cli.terminal import AsJson, print_json, report_errors
 if TYPE_CHECKING:
     from backends.engine import Samples
     from data_schemas.config.serving import ServeConfig
-    from kame_model.serve.client.client import Call
+    from kame_model.serve.client.client import ServerCall
     from kame_model.serve.client.talk_record import TalkRecord
 
 ALONE = {"limits.max_sessions": 1}
@@ -122,11 +122,11 @@ def talk(
         _check_options(file, say, mic, url, of_server)
         from data_schemas.config.serving import TOKEN_ENV
         from flows.settings import parse_settings
-        from kame_model.serve.client.client import Call
+        from kame_model.serve.client.client import ServerCall
         from kame_model.serve.client.talk_record import TalkRecord
 
         token = os.environ.get(TOKEN_ENV) or None
-        call = Call(url=url or "", token=token, mode=mode, back_end=back_end, model=model, prompt=prompt)
+        call = ServerCall(url=url or "", token=token, mode=mode, back_end=back_end, model=model, prompt=prompt)
         server = None
         if url is None:
             typed = {
@@ -203,7 +203,7 @@ def _check_options(
 
 
 async def _talk(
-    call: "Call",
+    call: "ServerCall",
     server: "ServeConfig | None",
     sounds: "list[Samples]",
     waits_s: tuple[float, float | None],
@@ -257,7 +257,7 @@ async def _talk(
         await talk(call, _read_until_interrupted(device.capture_frames()), on_event, device.play, kept)
 
 
-async def _ask_consent(call: "Call") -> str:
+async def _ask_consent(call: "ServerCall") -> str:
     """Shows the server's notice on recordings and asks for consent; returns the notice's key, which the server checks.
 
     Raises:

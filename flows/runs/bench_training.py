@@ -50,7 +50,7 @@ from kame_model.estimate import (
     name_model,
     name_training,
 )
-from kame_model.serve.device.engine import N_WARM_UP, Engine
+from kame_model.serve.device.engine import N_WARM_UP, FrontEndEngine
 from kame_model.train.parallel import find_device
 from kame_model.train.run import train
 from kame_model.train.throughput import find_known_gpu
@@ -62,7 +62,7 @@ N_SERVED: Final = 15
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class MeasuredDevice:
     """Device on which times are measured, and the name under which its rates are stored: cpu, or a GPU's."""
 
     device: torch.device
@@ -86,16 +86,16 @@ class Place:
         return time.perf_counter()
 
 
-class Clock(SilentProgress):
-    """Progress callback that records, at the end of each step, the time of `place` and the elapsed time so far."""
+class StepClock(SilentProgress):
+    """Progress callback that records, at the end of each step, the time of `target` and the elapsed time so far."""
 
-    def __init__(self, place: Place) -> None:
-        self._place = place
+    def __init__(self, target: MeasuredDevice) -> None:
+        self._target = target
         self.marks_s: list[tuple[float, float]] = []
 
     def step(self, step: int, figures: Mapping[str, float]) -> None:
         """Records both times at the end of a step."""
-        self.marks_s.append((self._place.read_s(), time.perf_counter()))
+        self.marks_s.append((self._target.read_s(), time.perf_counter()))
 
     def compute_step_s(self) -> float:
         """Computes the mean time that a step takes on a quiet machine in seconds, without the first one.
@@ -144,14 +144,14 @@ def _measure_serving(
     folder: Path,
 ) -> Rates:
     """Measures the codec and a server's step, and writes the token rows for training into the folder."""
-    place = Place.find(device)
-    checkpoint = load_checkpoint(source, place.device)
+    target = MeasuredDevice.find(device)
+    checkpoint = load_checkpoint(source, target.device)
     preset = checkpoint.front_end.preset
-    config = make_bench_config(folder, preset, "dialogues", place)
+    config = make_bench_config(folder, preset, "dialogues", target)
     n_frames = N_STEPS * config.data.batch_frames * (config.optim.accumulation or 1)
-    codec_cost = _write_rows(folder / "rows", checkpoint, dialogues, oracles, n_frames, place)
-    step_s = {n: _measure_server_step(checkpoint, n, place) for n in CALLERS}
-    return Rates(origin=origin, costs=[codec_cost], steps=[StepTimes(preset=preset, device=place.name, step_s=step_s)])
+    codec_cost = _write_rows(folder / "rows", checkpoint, dialogues, oracles, n_frames, target)
+    step_s = {n: _measure_server_step(checkpoint, n, target) for n in CALLERS}
+    return Rates(origin=origin, costs=[codec_cost], steps=[StepTimes(preset=preset, device=target.name, step_s=step_s)])
 
 
 def _write_rows(
@@ -160,14 +160,14 @@ def _write_rows(
     dialogues: Sequence[AudioDialogue],
     oracles: Sequence[OracleRow],
     n_frames: int,
-    place: Place,
+    target: MeasuredDevice,
 ) -> StepCost:
     """Writes token rows of the dialogues, all of split train, and returns the cost of encoding them by the codec.
 
     The dialogues are repeated until they have at least `n_frames` frames.
     """
-    codec, tokenizer, store = checkpoint.load_codec(str(place.device)), checkpoint.load_tokenizer(), Store(str(folder))
-    where = place if make_device_option("codec", codec.name, str(place.device)) else Place.find(CPU)
+    codec, tokenizer, store = checkpoint.load_codec(str(target.device)), checkpoint.load_tokenizer(), Store(str(folder))
+    where = target if make_device_option("codec", codec.name, str(target.device)) else MeasuredDevice.find(CPU)
     sounds = [StoredAudio(each.dialogue_id, each.n_samples, each.flac) for each in dialogues]
     encode_window(codec, sounds[:1])
     before_s = where.read_s()
@@ -201,13 +201,13 @@ def _measure_steps(folder: Path, preset: str, device: str, origin: RatesOrigin) 
     A stage on speech rows is not trained: it gets the figures of dialogues. The peak memory of this process counts as
     that of training.
     """
-    place = Place.find(device)
+    target = MeasuredDevice.find(device)
     costs, mfu, rest_bytes = list[StepCost](), list[Mfu](), None
     for plan in PRESETS[preset].plan:
         if plan.main == "speech":
             continue  # needs speech rows; its steps are those of dialogues, which have as much sound
-        config = make_bench_config(folder, preset, plan.name, place)
-        clock = Clock(place)
+        config = make_bench_config(folder, preset, plan.name, target)
+        clock = StepClock(target)
         train(config, clock)
         frame_s = clock.compute_step_s() / config.data.batch_frames / (config.optim.accumulation or 1)
         names = [name_training(config)]
@@ -215,15 +215,15 @@ def _measure_steps(folder: Path, preset: str, device: str, origin: RatesOrigin) 
             names.append(name_training(config).replace("/dialogues/", "/speak/"))
             by = read_manifest(Store(str(folder / "rows"))).made_with
             shape, counts = count_stage(config, by.text_card, by.layout)
-            speed = make_speed(config, place.name, counts.flops / frame_s)
+            speed = make_speed(config, target.name, counts.flops / frame_s)
             costs += [speed] if isinstance(speed, StepCost) else []
             mfu += [speed] if isinstance(speed, Mfu) else []
-            if place.name == CPU:
+            if target.name == CPU:
                 counted = count_weight_bytes(config, shape) + count_activation_bytes(config, shape, counts)
                 peak_bytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
                 rest_bytes = max(1.0, peak_bytes - counted)
         costs += [
-            StepCost(step="train", engine=each, device=place.name, per="frame", seconds=frame_s) for each in names
+            StepCost(step="train", engine=each, device=target.name, per="frame", seconds=frame_s) for each in names
         ]
     return Rates(origin=origin, costs=costs, mfu=mfu, training_bytes=rest_bytes)
 
@@ -242,7 +242,7 @@ def make_speed(config: TrainConfig, device: str, flops_per_s: float) -> StepCost
     return Mfu(device=known, model=name_model(config), share=flops_per_s / get_peak_flops(known, config))
 
 
-def make_bench_config(folder: Path, preset: str, stage: str, place: Place) -> TrainConfig:
+def make_bench_config(folder: Path, preset: str, stage: str, target: MeasuredDevice) -> TrainConfig:
     """Builds the configuration of a few steps of a preset's stage on the token rows in `folder`/rows.
 
     There is no evaluation, and a checkpoint only at the end.
@@ -253,7 +253,7 @@ def make_bench_config(folder: Path, preset: str, stage: str, place: Place) -> Tr
         "shares.speech": 0.0,
         "data.datasets": [{"path": str(folder / "rows")}],
         "data.workers": 0,
-        "hardware.device": str(place.device),
+        "hardware.device": str(target.device),
         "keep.evaluate_examples": 0,
         "keep.save_every": 10**6,
         "keep.log_every": 10**6,
@@ -262,14 +262,14 @@ def make_bench_config(folder: Path, preset: str, stage: str, place: Place) -> Tr
     return build_train_config(preset, stage, None, typed)
 
 
-def _measure_server_step(checkpoint: Checkpoint, n_callers: int, place: Place) -> float:
+def _measure_server_step(checkpoint: Checkpoint, n_callers: int, target: MeasuredDevice) -> float:
     """Returns the time of a server step for a number of sessions in seconds: the minimum, or on a GPU the median."""
-    codec, tokenizer = checkpoint.load_codec(str(place.device)), checkpoint.load_tokenizer()
+    codec, tokenizer = checkpoint.load_codec(str(target.device)), checkpoint.load_tokenizer()
     sampling = checkpoint.choose_sampling(SamplingConfig())
     times_s = []
-    with Engine(checkpoint.front_end, codec, tokenizer, n_callers, sampling) as engine:
+    with FrontEndEngine(checkpoint.front_end, codec, tokenizer, n_callers, sampling) as engine:
         for _ in range(N_WARM_UP + N_SERVED):
-            before_s = place.read_s()
+            before_s = target.read_s()
             engine.time_step(n_callers)
-            times_s.append(place.read_s() - before_s)
-    return min(times_s) if place.name == CPU else median(times_s[N_WARM_UP:])
+            times_s.append(target.read_s() - before_s)
+    return min(times_s) if target.name == CPU else median(times_s[N_WARM_UP:])

@@ -16,7 +16,7 @@ from data_schemas.errors import KameError
 from flows.runs.listening import catch_end_signals, wait_for_first
 from flows.runs.serve import get_page_folder, load_server, run_web
 from kame_model.serve.processes.channel import Report, send_report
-from kame_model.serve.processes.member import Member
+from kame_model.serve.processes.member import ProcessMember
 from kame_model.serve.processes.shared_counts import COUNTS, SharedCounts
 from kame_model.serve.web.app import create_app
 from kame_model.serve.web.transport import WebServer
@@ -34,7 +34,7 @@ async def serve_member(config: ServeConfig, channel: socket.socket, number: int,
         counts = SharedCounts(folder / COUNTS)
         stack.callback(counts.close)
         server = await stack.enter_async_context(load_server(config, counts))
-        app, member = create_app(server, get_page_folder(), counts), Member(channel, number, folder, counts)
+        app, member = create_app(server, get_page_folder(), counts), ProcessMember(channel, number, folder, counts)
         member.answer_for_all(app)
         web = WebServer(app, server.config)
         await stack.enter_async_context(run_web(web, []))

@@ -70,13 +70,13 @@ _DRAWN_BY: Final = (
     *("seed", "shares", "min_words", "max_words", "validation_share", "before_s", "after_min_s", "after_max_s"),
 )
 
-Made = TypeVar("Made")
+Output = TypeVar("Output")
 OnSeconds = Callable[[float], None]
 """Callback with the number of further seconds of rows that were made, or found."""
 
 
 @dataclass(frozen=True, slots=True)
-class SpeechMade:
+class SpeechResult:
     """Result of a run: the manifest, the number of parts, and the number of rejected sentences by reason."""
 
     manifest: TokenManifest
@@ -88,7 +88,7 @@ def run_speech(
     config: SpeechRowsConfig,
     on_seconds: OnSeconds = lambda seconds: None,
     run_task: Callable[[Task[Any]], None] = Task.run,
-) -> SpeechMade:
+) -> SpeechResult:
     """Makes hours of the assistant's voice as token rows, or resumes.
 
     Raises:
@@ -101,7 +101,7 @@ def run_speech(
     return run_tasks(make_speech_tasks(config, on_seconds), run_task)
 
 
-def make_speech_tasks(config: SpeechRowsConfig, on_seconds: OnSeconds) -> Tasks[SpeechMade]:
+def make_speech_tasks(config: SpeechRowsConfig, on_seconds: OnSeconds) -> Tasks[SpeechResult]:
     """Yields the tasks of a run, and returns its result."""
     speaker = SentenceSpeaker(config)
     sentences = Task("sentences", "", lambda: read_corpus(config, read_excluded_ids(config.without)))
@@ -119,7 +119,7 @@ def make_speech_tasks(config: SpeechRowsConfig, on_seconds: OnSeconds) -> Tasks[
         licences = {**corpus.licences, **voice}
         encode = Task("encode", "", partial(make_shards, built, codec.made, text.made, config.before_s, licences))
         yield [encode]
-        return SpeechMade(encode.made, speech.made, count_rejects(store, speech.made))
+        return SpeechResult(encode.made, speech.made, count_rejects(store, speech.made))
 
 
 def _make_facts(config: SpeechRowsConfig, corpus: Corpus, speaker: SentenceSpeaker) -> SpeechFacts:
@@ -326,8 +326,8 @@ class _PartMakers(WorkerPool):
             return self.get_started().submit(_call_in_worker, method, *given)
 
     def _iterate_parts(
-        self, wanted_s: float, begin: "Callable[[int], Future[Made]]", length_s: Callable[[Made], float]
-    ) -> Iterator[Made]:
+        self, wanted_s: float, begin: "Callable[[int], Future[Output]]", length_s: Callable[[Output], float]
+    ) -> Iterator[Output]:
         """Yields the results of parts, in order, until they last `wanted_s`; at most a few more are begun than needed.
 
         Args:
@@ -338,7 +338,7 @@ class _PartMakers(WorkerPool):
             BackendError: a worker process died.
         """
         n_most = 2 * self.n_workers if self.n_workers > 1 else 1
-        numbers, waiting = count(), deque[Future[Made]]()
+        numbers, waiting = count(), deque[Future[Output]]()
         made_s, n_made = 0.0, 0
         try:
             while made_s < wanted_s:
@@ -357,9 +357,9 @@ class _PartMakers(WorkerPool):
                 future.cancel()
 
 
-def _make_done_future(made: Made) -> "Future[Made]":
+def _make_done_future(made: Output) -> "Future[Output]":
     """Returns a future that already has this result."""
-    future: Future[Made] = Future()
+    future: Future[Output] = Future()
     future.set_result(made)
     return future
 

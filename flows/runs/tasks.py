@@ -4,11 +4,11 @@ from collections.abc import Callable, Generator
 from contextlib import closing
 from typing import Any, Generic, TypeVar
 
-Made = TypeVar("Made")
+Output = TypeVar("Output")
 Result = TypeVar("Result")
 
 
-class Task(Generic[Made]):
+class Task(Generic[Output]):
     """A unit of work of a run; its result is in `made` after it has run.
 
     Args:
@@ -17,10 +17,10 @@ class Task(Generic[Made]):
         call: function that does the work.
     """
 
-    def __init__(self, name: str, of: str, call: Callable[[], Made]) -> None:
+    def __init__(self, name: str, of: str, call: Callable[[], Output]) -> None:
         self.name, self.of = name, of
         self._call = call
-        self.made: Made
+        self.made: Output
 
     @property
     def title(self) -> str:

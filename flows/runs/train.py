@@ -55,7 +55,7 @@ _OF_ALL_STAGES = ("model.", "hardware.", "copying.")
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class FrontEndResult:
     """Result of a run from datasets to a checkpoint; `figures` are the rows of the evaluation, if there was one."""
 
     checkpoint: str
@@ -74,7 +74,7 @@ def run_front_end(
     config: FrontEndConfig,
     progress: Progress = SILENT,
     run_task: Callable[[Task[Any]], None] = Task.run,
-) -> Made:
+) -> FrontEndResult:
     """Trains a front-end on datasets up to a registered checkpoint, or resumes, and returns the result.
 
     Raises:
@@ -96,7 +96,7 @@ def run_front_end(
     return run_tasks(make_front_end_tasks(config, progress, hear), run_task)
 
 
-def make_front_end_tasks(config: FrontEndConfig, progress: Progress, hear: Hearing | None) -> Tasks[Made]:
+def make_front_end_tasks(config: FrontEndConfig, progress: Progress, hear: Hearing | None) -> Tasks[FrontEndResult]:
     """Yields the tasks of a run from datasets to a registered checkpoint, and returns its result.
 
     Args:
@@ -123,7 +123,7 @@ def make_front_end_tasks(config: FrontEndConfig, progress: Progress, hear: Heari
     shares = list_free_shares(evaluated.made)
     registered = Task("register", "", partial(register_export, config.checkpoints, name, shares))
     yield [registered]
-    return Made(str(Path(config.checkpoints) / name), registered.made, trained.made, evaluated.made)
+    return FrontEndResult(str(Path(config.checkpoints) / name), registered.made, trained.made, evaluated.made)
 
 
 def complete_codec_and_vocabulary(config: FrontEndConfig) -> FrontEndConfig:

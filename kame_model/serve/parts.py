@@ -29,7 +29,7 @@ from data_schemas.units import FRAME_N_SAMPLES
 from kame_model.serve.oracle.prompts import load_prompt
 from kame_model.serve.oracle.routing import BackEnd
 from kame_model.serve.session.recordings import RecordingFacts, Recordings
-from kame_model.serve.voice.speaker import SentenceSpeaker, Speaker
+from kame_model.serve.voice.speaker import SharedSpeaker, Speaker
 
 _LOG = logging.getLogger(__name__)
 
@@ -55,7 +55,7 @@ class Detector(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Parts:
+class ServerParts:
     """The components that all sessions share.
 
     Attributes:
@@ -70,13 +70,13 @@ class Parts:
     recogniser: StreamingRecogniser
     detector: Callable[[], Detector]
     back_ends: Mapping[BackendName, BackEnd]
-    speaker: SentenceSpeaker | None = None
+    speaker: SharedSpeaker | None = None
     recordings: Recordings | None = None
     usage: Callable[[], dict[BackendName, LiveUsage]] = dict
 
 
 @asynccontextmanager
-async def build_parts(config: ServeConfig) -> AsyncIterator[Parts]:
+async def build_parts(config: ServeConfig) -> AsyncIterator[ServerParts]:
     """Context manager that builds the components of a configuration, and starts embedded servers (llama.cpp).
 
     All of them are closed, and the servers stopped, at the end of the block. Remote endpoints are not contacted: a
@@ -105,7 +105,7 @@ async def build_parts(config: ServeConfig) -> AsyncIterator[Parts]:
             stack.callback(threads.shutdown, wait=False, cancel_futures=True)
             speaker = Speaker(tts, config.cascade, threads)
         recordings = await _open_recordings(config, recogniser.name, speaker, stack)
-        yield Parts(recogniser, detector, back_ends, speaker, recordings, partial(_collect_usage, config, chats))
+        yield ServerParts(recogniser, detector, back_ends, speaker, recordings, partial(_collect_usage, config, chats))
 
 
 class LazyChat:
@@ -236,7 +236,7 @@ def _load_voice(config: ServeConfig) -> TextToSpeech | None:
 
 
 async def _open_recordings(
-    config: ServeConfig, recogniser: str, speaker: SentenceSpeaker | None, stack: AsyncExitStack
+    config: ServeConfig, recogniser: str, speaker: SharedSpeaker | None, stack: AsyncExitStack
 ) -> Recordings | None:
     """Opens the recordings, and starts a task that deletes expired ones; both end when the stack is closed.
 

@@ -23,7 +23,7 @@ from kame_model.serve.device.stepper import NoDevice, Stepper
 from kame_model.serve.oracle.ages import OracleAges
 from kame_model.serve.oracle.requests import RequestCounts
 from kame_model.serve.oracle.routing import Router, load_classifier
-from kame_model.serve.parts import Parts
+from kame_model.serve.parts import ServerParts
 from kame_model.serve.session.answering import SharedContext
 from kame_model.serve.session.events import EventKind, SessionEvent
 from kame_model.serve.session.recordings import Recordings
@@ -64,7 +64,7 @@ class KameServer:
         self,
         checkpoint: Checkpoint | None,
         config: ServeConfig,
-        parts: Parts,
+        parts: ServerParts,
         run: RunInThread | None = None,
         others: OtherCallers | None = None,
     ) -> None:
@@ -119,7 +119,7 @@ class KameServer:
         return self._parts.recordings is not None and self.config.record.enabled
 
     def get_usage(self) -> dict[BackendName, LiveUsage]:
-        """Returns the usage of each chat model since the start, by the first of its names (see `Parts.usage`)."""
+        """Returns the usage of each chat model since the start, by the first of its names (see `ServerParts.usage`)."""
         return self._parts.usage()
 
     @property

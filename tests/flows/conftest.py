@@ -12,7 +12,7 @@ from tests.support.refreshing import Bench
 
 if TYPE_CHECKING:
     from data_schemas.config.serving import ServeConfig
-    from kame_model.serve.parts import Parts
+    from kame_model.serve.parts import ServerParts
 
 
 @pytest.fixture(scope="module")
@@ -84,7 +84,7 @@ def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 @asynccontextmanager
-async def build_doubles(config: "ServeConfig") -> "AsyncIterator[Parts]":
+async def build_doubles(config: "ServeConfig") -> "AsyncIterator[ServerParts]":
     """Parts that hear loudness and repeat what they heard, in place of a server's real ones."""
     from tests.support.serving import doubles  # heavy: torch
 

@@ -12,7 +12,7 @@ import yaml
 
 from data_schemas.config import RefreshConfig
 from data_schemas.config.front_end import FrontEndConfig
-from flows.cli.progress import Bars
+from flows.cli.progress import RefreshBars
 from flows.runs.refresh import run_refresh
 from flows.settings import validate_settings
 from kame_model.checkpoint.export import export_checkpoint
@@ -81,7 +81,7 @@ def test_the_run_is_completed_and_its_bytes_are_those_of_the_plain_run(
 ) -> None:
     assert run.flow_run["state_name"] == "Completed"
     monkeypatch.chdir(ROOT)  # the deployment's paths are relative to the folder that was deployed
-    with Bars(quiet=True) as bars:
+    with RefreshBars(quiet=True) as bars:
         run_refresh(validate_settings(RefreshConfig, with_doubles(tmp_path / "plain")), bars)
     for name in ("dataset.json", "README.md"):  # the manifest holds the checksums of all files
         assert (run.out / name).read_bytes() == (tmp_path / "plain" / name).read_bytes()

@@ -37,7 +37,7 @@ from data_schemas.store import Store
 from flows import refresh
 from flows.automations import emit_if_changed
 from flows.cli.app import app
-from flows.cli.progress import Bars
+from flows.cli.progress import RefreshBars
 from flows.runs.refresh import run_refresh
 from flows.settings import list_sample_sources
 from pipelines.figures import Figures
@@ -117,7 +117,7 @@ def made(server: None, tmp_path_factory: pytest.TempPathFactory) -> Made:
 
 
 def test_bytes_are_those_of_the_plain_run(made: Made, tmp_path: Path) -> None:
-    with Bars(quiet=True) as bars:
+    with RefreshBars(quiet=True) as bars:
         _, manifest, figures = run_refresh(doubles(tmp_path / "plain"), bars)
     assert (made.manifest, made.figures) == (manifest, figures)
     plain = files_of(tmp_path / "plain")

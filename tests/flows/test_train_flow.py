@@ -30,20 +30,20 @@ def last_state() -> str:
 def test_a_run_stopped_by_its_worker_goes_on_and_shows_what_it_did(
     quick_config: FrontEndConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    shown = train.ShownProgress.step
+    shown = train.ShownTrainingProgress.step
 
-    def stop_at_1(self: train.ShownProgress, step: int, figures: Mapping[str, float]) -> None:
+    def stop_at_1(self: train.ShownTrainingProgress, step: int, figures: Mapping[str, float]) -> None:
         shown(self, step, figures)
         if step == 1:
             os.kill(os.getpid(), signal.SIGTERM)
 
-    monkeypatch.setattr(train.ShownProgress, "step", stop_at_1)
+    monkeypatch.setattr(train.ShownTrainingProgress, "step", stop_at_1)
     with pytest.raises(Stopped, match="is saved"):
         train.train(quick_config)
     assert last_state() == "Failed"
     assert "losses-dialogues" in read_artifacts(), "losses are shown however training ended"
     assert read_registry(quick_config.checkpoints) == []
-    monkeypatch.setattr(train.ShownProgress, "step", shown)
+    monkeypatch.setattr(train.ShownTrainingProgress, "step", shown)
     checkpoint = train.train(quick_config)
     assert last_state() == "Completed"
     lines = read_metrics(quick_config.of_seed / "run" / METRICS)

@@ -8,7 +8,7 @@ from backends.tts.double import DoubleTts
 from data_schemas.config.serving import CascadeConfig
 from kame_model.serve.oracle.prompts import load_prompt
 from kame_model.serve.oracle.routing import BackEnd
-from kame_model.serve.parts import Parts
+from kame_model.serve.parts import ServerParts
 from kame_model.serve.voice.speaker import Speaker
 from tests.support.inline_threads import InlineThreads
 from tests.support.serving import LoudnessDetector, LoudnessRecogniser
@@ -36,8 +36,8 @@ class CountingChat:
         """Nothing is open."""
 
 
-def parts_with(chat: CountingChat, recogniser: object = None) -> Parts:
+def parts_with(chat: CountingChat, recogniser: object = None) -> ServerParts:
     """A server's parts with this chat model; it hears loudness unless told otherwise."""
     speaker = Speaker(DoubleTts(), CascadeConfig(), InlineThreads())
     back_end = BackEnd("default", chat, load_prompt("tandem"))
-    return Parts(recogniser or LoudnessRecogniser(), LoudnessDetector, {"default": back_end}, speaker)  # type: ignore[arg-type]
+    return ServerParts(recogniser or LoudnessRecogniser(), LoudnessDetector, {"default": back_end}, speaker)  # type: ignore[arg-type]

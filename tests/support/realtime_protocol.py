@@ -13,7 +13,7 @@ from pydantic import TypeAdapter
 from backends.engine import Samples
 from data_schemas.units import FRAME_S
 from kame_model.checkpoint.load import Checkpoint
-from kame_model.serve.parts import Parts
+from kame_model.serve.parts import ServerParts
 from kame_model.serve.server import KameServer
 from kame_model.serve.web.realtime_events import encode_pcm16
 from tests.support.served import AsgiSocket, app_of
@@ -58,7 +58,7 @@ def of_type(socket: AsgiSocket, kind: str) -> list[dict[str, Any]]:
 
 @asynccontextmanager
 async def realtime(
-    checkpoint: Checkpoint, parts: Parts | None = None, **changes: Any
+    checkpoint: Checkpoint, parts: ServerParts | None = None, **changes: Any
 ) -> AsyncIterator[tuple[KameServer, AsgiSocket]]:
     """A server, without a network, and a client of its realtime socket who leaves in the end."""
     async with app_of(checkpoint, parts, **changes) as (server, app):

@@ -16,7 +16,7 @@ from starlette.types import ASGIApp, Message
 from data_schemas.config.serving import RecordConfig
 from kame_model.checkpoint.load import Checkpoint
 from kame_model.serve.device.engine import RunInThread
-from kame_model.serve.parts import Parts
+from kame_model.serve.parts import ServerParts
 from kame_model.serve.server import KameServer
 from kame_model.serve.session.recordings import RecordingFacts, Recordings
 from kame_model.serve.web.app import create_app
@@ -36,7 +36,7 @@ class Served:
 
 @asynccontextmanager
 async def served(
-    checkpoint: Checkpoint, page: Path | None = None, parts: Parts | None = None, **changes: Any
+    checkpoint: Checkpoint, page: Path | None = None, parts: ServerParts | None = None, **changes: Any
 ) -> AsyncIterator[Served]:
     """Serves over the network of this machine during a `with` block, and yields the server.
 
@@ -60,7 +60,7 @@ async def served(
 
 @asynccontextmanager
 async def app_of(
-    checkpoint: Checkpoint | None, parts: Parts | None = None, run: RunInThread = inline, **changes: Any
+    checkpoint: Checkpoint | None, parts: ServerParts | None = None, run: RunInThread = inline, **changes: Any
 ) -> AsyncIterator[tuple[KameServer, ASGIApp]]:
     """Runs a server during a `with` block, and yields it with its app, without a network."""
     config = serve_config(**changes)

@@ -27,7 +27,7 @@ from kame_model.model.front_end import build_front_end
 from kame_model.serve.client.untrusted_events import read_event
 from kame_model.serve.oracle.prompts import load_prompt
 from kame_model.serve.oracle.routing import BackEnd
-from kame_model.serve.parts import Parts
+from kame_model.serve.parts import ServerParts
 from kame_model.serve.session.events import SessionEvent
 from kame_model.serve.session.session import Session
 from kame_model.serve.voice.speaker import Speaker
@@ -187,11 +187,11 @@ def words_in(text: str) -> list[str]:
     return [word for word in bare.split() if word in WORDS]
 
 
-def doubles(chat: RepeatingChat | None = None, **more: Any) -> Parts:
+def doubles(chat: RepeatingChat | None = None, **more: Any) -> ServerParts:
     """Returns the parts of a server in which everything is traced to its caller."""
     back_end = BackEnd("default", chat or RepeatingChat(), load_prompt("tandem"))
     speaker = Speaker(DoubleTts(), CascadeConfig(), InlineThreads())
-    return Parts(LoudnessRecogniser(), LoudnessDetector, {"default": back_end}, speaker, **more)
+    return ServerParts(LoudnessRecogniser(), LoudnessDetector, {"default": back_end}, speaker, **more)
 
 
 async def inline(work: Callable[[], _T]) -> _T:

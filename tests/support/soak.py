@@ -29,7 +29,7 @@ from kame_model.frames.ids import PADDING_ID
 from kame_model.serve.device.engine import FrameIn
 from kame_model.serve.oracle.prompts import load_prompt
 from kame_model.serve.oracle.routing import BackEnd
-from kame_model.serve.parts import Parts
+from kame_model.serve.parts import ServerParts
 from kame_model.serve.server import KameServer
 from kame_model.serve.session.session import Session
 from kame_model.serve.voice.speaker import Speaker
@@ -197,7 +197,7 @@ class Soak:
         )
         back_ends = {"default": BackEnd("default", self._chat, load_prompt("tandem"))}
         speaker = Speaker(DoubleTts(), CascadeConfig(), InlineThreads())
-        parts = Parts(ToneRecogniser(self._callers), LoudnessDetector, back_ends, speaker)
+        parts = ServerParts(ToneRecogniser(self._callers), LoudnessDetector, back_ends, speaker)
         with self._fed.watching(), self._logged():
             async with KameServer(self._checkpoint, config, parts, run=_taking_time) as server:
                 yield server, create_app(server)

@@ -36,7 +36,7 @@ class _Slot:
 
 
 class WaitingEngine:
-    """Stands in for the server's `Engine`, and takes its arguments.
+    """Stands in for the server's `FrontEndEngine`, and takes its arguments.
 
     It says an oracle once, when the user has been silent and no oracle has come for `PATIENCE_N_FRAMES`.
     """

@@ -17,7 +17,7 @@ Script = Mapping[int, str]
 
 
 class WritingEngine:
-    """Stands in for the server's `Engine`; takes a script for each slot, and then the arguments of `Engine`."""
+    """Stands in for the server's `FrontEndEngine`; takes a script for each slot, and then its arguments."""
 
     def __init__(
         self, scripts: list[Script], front_end: Any, codec: Any, tokenizer: Any, n_slots: int, *_: Any

@@ -39,7 +39,7 @@ from kame_model.evaluate.calls.measured import (
 )
 from kame_model.serve.client.answer_watch import AnswerWatch
 from kame_model.serve.client.talk_record import Oracle, TalkRecord
-from kame_model.serve.parts import Parts, build_parts
+from kame_model.serve.parts import ServerParts, build_parts
 from kame_model.serve.server import KameServer
 from kame_model.serve.session.events import SessionEvent
 from kame_model.serve.session.session import Session
@@ -122,7 +122,7 @@ class CalledServer:
     """
 
     def __init__(
-        self, checkpoint: Checkpoint | None, config: ServeConfig, parts: Parts | None, times: MeasuredTimes
+        self, checkpoint: Checkpoint | None, config: ServeConfig, parts: ServerParts | None, times: MeasuredTimes
     ) -> None:
         if config.classifier is not None:
             raise ConfigError(
@@ -133,7 +133,7 @@ class CalledServer:
         self._config = config.model_copy(update={"limits": limits, "voice": voice})
         self._checkpoint, self._given, self._times = checkpoint, parts, times
         self._chats: list[MeasuredChat] = []
-        self._parts: Parts | None = None
+        self._parts: ServerParts | None = None
         self._n_calls = 0
         self._found_step_s = self._step_s = 0.0  # charged; 0 before the start and in mode cascade
         self._steps_s: list[float] = []
@@ -142,7 +142,7 @@ class CalledServer:
         self._server: KameServer
 
     @property
-    def parts(self) -> Parts:
+    def parts(self) -> ServerParts:
         """The server's parts; the token usage of their chat models is that of real requests."""
         assert self._parts is not None  # between entry and exit
         return self._parts
@@ -240,7 +240,7 @@ class CalledServer:
         await asyncio.sleep(self._step_s)
         return done
 
-    def _wrap_parts(self, parts: Parts, background: BackgroundLoop) -> Parts:
+    def _wrap_parts(self, parts: ServerParts, background: BackgroundLoop) -> ServerParts:
         """Returns the parts with chat models, text-to-speech and recogniser wrapped for the simulated clock.
 
         Recordings are switched off. The wrapped chat models are added to `_chats`.
@@ -379,7 +379,7 @@ def _place_pieces(said: Sequence[tuple[float, Samples]]) -> Samples:
 
 
 @contextlib.contextmanager
-def _build_parts(config: ServeConfig, background: BackgroundLoop) -> Iterator[Parts]:
+def _build_parts(config: ServeConfig, background: BackgroundLoop) -> Iterator[ServerParts]:
     """Context manager that builds the parts of a configuration in another event loop, and closes them afterwards."""
     stack = AsyncExitStack()
     try:

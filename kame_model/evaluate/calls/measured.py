@@ -32,7 +32,7 @@ from data_schemas.store import Store
 from data_schemas.units import FRAME_S
 from kame_model.evaluate.report.folder import append_line, read_lines
 from kame_model.serve.oracle.routing import BackEnd
-from kame_model.serve.voice.speaker import SentenceSpeaker, Speaker, SpokenSentence
+from kame_model.serve.voice.speaker import SentenceAudio, SharedSpeaker, Speaker
 
 TIMES: Final = "times.jsonl"
 
@@ -273,25 +273,25 @@ def wrap_back_end(
 class MeasuredSpeaker:
     """Text-to-speech on a simulated clock, on which each sentence takes the time of its first synthesis."""
 
-    def __init__(self, speaker: SentenceSpeaker, times: MeasuredTimes, background: BackgroundLoop) -> None:
+    def __init__(self, speaker: SharedSpeaker, times: MeasuredTimes, background: BackgroundLoop) -> None:
         self.voice_name = speaker.voice_name
         self._speaker, self._times, self._background = speaker, times, background
 
-    async def say(self, written: str) -> SpokenSentence:
+    async def say(self, written: str) -> SentenceAudio:
         """Synthesises speech at its measured speed, by the simulated clock."""
         key = ids.digest("synthesis", self.voice_name, written, n_hex=32)
         spoken, took_s = self._times.time_synthesis(key, lambda: self._say(written))
         await asyncio.sleep(took_s)
         return spoken
 
-    def _say(self, written: str) -> SpokenSentence:
+    def _say(self, written: str) -> SentenceAudio:
         """Synthesises a sentence at once, in real time."""
         if isinstance(self._speaker, Speaker):
             return self._speaker.say_now(written)
         return self._background.run(_synthesise(self._speaker, written))
 
 
-async def _synthesise(speaker: SentenceSpeaker, written: str) -> SpokenSentence:
+async def _synthesise(speaker: SharedSpeaker, written: str) -> SentenceAudio:
     """Awaits `speaker.say` in a coroutine, which `BackgroundLoop.run` needs."""
     return await speaker.say(written)
 

@@ -31,7 +31,7 @@ from kame_model.evaluate.calls.measured import (
 )
 from kame_model.evaluate.judge import Judge, Judgement, JudgeRequest, describe_reply, open_judge, sum_costs
 from kame_model.evaluate.report.folder import EvaluationFolder, write_sound
-from kame_model.serve.parts import Parts
+from kame_model.serve.parts import ServerParts
 from kame_model.train.parallel import find_device
 
 Counting = Callable[[str, int], AbstractContextManager[Callable[[int], None]]]
@@ -139,7 +139,7 @@ def run_calls(
     call: Callable[[CalledServer, CallCondition, _Asked], tuple[dict[str, Any], Call | None]],
     make_items: Callable[[CallCondition, _Asked, dict[str, Any]], Iterable[Item]],
     *,
-    parts: Parts | None,
+    parts: ServerParts | None,
     counting: Counting,
     sounds: Collection[str] | None = None,
     calls_folder: str = CALLS,
@@ -230,7 +230,7 @@ def _judge_items(items: Mapping[str, Item], folder: EvaluationFolder, judge: Jud
         folder.keep(name, {**record, "measures": measures, "faults": faults, "judged": replies})
 
 
-def _make_server(config: CallsConfig, parts: Parts | None, times: MeasuredTimes) -> CalledServer:
+def _make_server(config: CallsConfig, parts: ServerParts | None, times: MeasuredTimes) -> CalledServer:
     """Makes the server to call, which is not started yet, and loads its checkpoint; mode cascade needs none."""
     serving, checkpoint = config.serving, None
     if {*config.modes} != {"cascade"}:

@@ -74,7 +74,7 @@ from kame_model.evaluate.judge import Judgement, JudgeRequest, make_relevance_re
 from kame_model.evaluate.report.held_out import format_test_evaluations, record_test_evaluation
 from kame_model.evaluate.report.intervals import compute_figures
 from kame_model.serve.client.answer_watch import AUDIBLE
-from kame_model.serve.parts import Parts
+from kame_model.serve.parts import ServerParts
 
 VERSION: Final = 4
 """Version of calls and scores; raising it makes every item run again."""
@@ -87,7 +87,7 @@ def evaluate_duplex(
     config: DuplexConfig,
     out: str,
     *,
-    parts: Parts | None = None,
+    parts: ServerParts | None = None,
     recogniser: Recogniser | None = None,
     find_segments: Callable[[Samples], list[Span]] = find_speech,
     register: str | None = None,

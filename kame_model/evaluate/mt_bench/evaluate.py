@@ -47,7 +47,7 @@ from kame_model.evaluate.judge import LOWEST, Judgement, JudgeRequest, make_rati
 from kame_model.evaluate.mt_bench.questions import MtBenchQuestion, read_questions
 from kame_model.evaluate.mt_bench.report import SCORES, write_results
 from kame_model.serve.client.answer_watch import AUDIBLE
-from kame_model.serve.parts import Parts
+from kame_model.serve.parts import ServerParts
 
 VERSION: Final = 4
 """Version of conversations and of what is stored of them; raising it makes every conversation again."""
@@ -70,7 +70,7 @@ def evaluate_mt_bench(
     config: MtBenchConfig,
     out: str,
     *,
-    parts: Parts | None = None,
+    parts: ServerParts | None = None,
     counting: Counting = show_no_progress,
     anew: bool = False,
 ) -> list[dict[str, Any]]:

@@ -60,7 +60,7 @@ from kame_model.evaluate.questions.sets import Question, QuestionSet, load_quest
 from kame_model.evaluate.report.intervals import compute_figures
 from kame_model.serve.client.answer_watch import AUDIBLE
 from kame_model.serve.client.client import read_user_audio
-from kame_model.serve.parts import Parts
+from kame_model.serve.parts import ServerParts
 from spoken.reader import speak
 from spoken.spoken_text import Unspeakable
 
@@ -86,7 +86,7 @@ def evaluate_questions(
     config: QuestionsConfig,
     out: str,
     *,
-    parts: Parts | None = None,
+    parts: ServerParts | None = None,
     recogniser: Recogniser | None = None,
     counting: Counting = show_no_progress,
     anew: bool = False,

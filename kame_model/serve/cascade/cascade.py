@@ -12,10 +12,10 @@ from backends.engine import Samples
 from backends.tts.protocol import SpeechRefused
 from data_schemas.errors import AnswerCut, UnexpectedThought
 from kame_model.serve.cascade.sentences import SentenceSplitter
-from kame_model.serve.oracle.requests import Answer, Requests
+from kame_model.serve.oracle.requests import BackEndAnswer, Requests
 from kame_model.serve.session.conversation import Conversation
 from kame_model.serve.voice.interruptible import InterruptibleWork
-from kame_model.serve.voice.speaker import SENTENCE_PAUSE_S, SentenceSpeaker, SoundQueue
+from kame_model.serve.voice.speaker import SENTENCE_PAUSE_S, SharedSpeaker, SoundQueue
 
 
 class Cascade:
@@ -30,7 +30,7 @@ class Cascade:
         speaker: the voice; shared.
     """
 
-    def __init__(self, requests: Requests, conversation: Conversation, speaker: SentenceSpeaker) -> None:
+    def __init__(self, requests: Requests, conversation: Conversation, speaker: SharedSpeaker) -> None:
         self._requests, self._conversation, self._speaker = requests, conversation, speaker
         self._sound = SoundQueue()
         self._answering = InterruptibleWork(self._answer)
@@ -86,7 +86,7 @@ class Cascade:
         if isinstance(failure, UnexpectedThought):
             self._sound.clear()  # the waiting audio was thought
 
-    async def _speak_sentences(self, answer: Answer) -> int:
+    async def _speak_sentences(self, answer: BackEndAnswer) -> int:
         """Speaks an answer sentence by sentence while it is being written; a sentence that cannot be said is skipped.
 
         Returns:
@@ -110,7 +110,7 @@ class Cascade:
             await asyncio.gather(writing, return_exceptions=True)
 
 
-async def _queue_sentences(answer: Answer, sentences: asyncio.Queue[str | None]) -> int:
+async def _queue_sentences(answer: BackEndAnswer, sentences: asyncio.Queue[str | None]) -> int:
     """Queues and reports the sentences of an answer as they come; returns the number of its pieces.
 
     None is queued at the end, also after an error.

@@ -44,7 +44,7 @@ USER = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Call:
+class ServerCall:
     """A server's address and the choices of a call.
 
     Attributes:
@@ -99,7 +99,7 @@ class Call:
 
 
 async def talk(
-    call: Call,
+    call: ServerCall,
     frames: AsyncIterator[Samples],
     on_event: Callable[[dict[str, Any]], None] = lambda event: None,
     on_sound: Callable[[Samples], None] = lambda samples: None,
@@ -309,7 +309,7 @@ async def _receive_messages(
 
 
 @asynccontextmanager
-async def _connect(call: Call) -> AsyncIterator[ClientConnection]:
+async def _connect(call: ServerCall) -> AsyncIterator[ClientConnection]:
     """Context manager that opens a web socket to a server, and yields it when the server is ready.
 
     Raises:

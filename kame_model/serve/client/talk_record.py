@@ -94,7 +94,7 @@ class Oracle:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Exchange:
+class TalkExchange:
     """A turn of the user as it was recognised, and the reactions until the next one.
 
     `oracle` is the text of the last oracle about it, `text` the assistant's text, and `sound` the assistant's audio,
@@ -234,7 +234,7 @@ class TalkRecord:
         begun = [each for each in self.get_oracles() if each.age_s is not None and each.asked_s + each.age_s <= at_s]
         return max(begun, key=lambda each: each.asked_s + (each.age_s or 0.0), default=None)
 
-    def get_exchanges(self) -> list[Exchange]:
+    def get_exchanges(self) -> list[TalkExchange]:
         """Returns each turn of the user with the last oracle, text and sound of the assistant until the next turn.
 
         It is empty if the server sends no events.
@@ -247,7 +247,7 @@ class TalkRecord:
             said = [text for at_s, who, text in lines if who == "assistant" and start_s <= at_s < end_s]
             end = None if end_s == np.inf else round(end_s * SAMPLE_RATE_HZ)
             heard = sound[round(start_s * SAMPLE_RATE_HZ) : end]
-            found.append(Exchange(question, "".join(whispered[-1:]), " ".join(said), heard))
+            found.append(TalkExchange(question, "".join(whispered[-1:]), " ".join(said), heard))
         return found
 
     def count_dropped_frames(self) -> dict[str, int]:

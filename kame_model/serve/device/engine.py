@@ -50,7 +50,7 @@ class FrameOut(NamedTuple):
     text: str
 
 
-class Engine:
+class FrontEndEngine:
     """A front-end and its codec over slots; each slot is a separate conversation.
 
     All methods are synchronous and belong to one thread: the one that enters the `with` block also steps and exits it.

@@ -16,7 +16,7 @@ from data_schemas.units import FRAME_S
 from kame_model.checkpoint.kame_json import choose_voice
 from kame_model.checkpoint.load import Checkpoint
 from kame_model.serve.device.admission import Admission
-from kame_model.serve.device.engine import N_WARM_UP, Engine, RunInThread
+from kame_model.serve.device.engine import N_WARM_UP, FrontEndEngine, RunInThread
 from kame_model.serve.device.frame_meter import FrameMeter
 from kame_model.serve.device.stepper import Stepper
 from kame_model.text.tokenizer import Tokenizer
@@ -70,7 +70,7 @@ class Slots:
         self._checkpoint, self._config, self._run = checkpoint, config, run
         self._meter, self._admission, self._is_idle = meter, admission, is_idle
         self._budget_s = config.limits.budget_share * FRAME_S
-        self._engine: Engine | None = None
+        self._engine: FrontEndEngine | None = None
         self._most = MOST_SLOTS  # the maximum that is known to fit in memory
         self._found_s = 0.0  # step time when the number of slots was last searched
         self._measured_s, self._again_s = 0.0, MEASURE_AGAIN_S
@@ -130,7 +130,7 @@ class Slots:
         """Returns whether the last measurement failed, or even one caller cannot be served in real time."""
         return self._has_failed or not self._meter.can_serve_alone(now_s)
 
-    async def _measure(self, engine: Engine, stepper: Stepper) -> float | None:
+    async def _measure(self, engine: FrontEndEngine, stepper: Stepper) -> float | None:
         """Measures an idle device, and stores the times in the meter.
 
         All slots are reset before their next step.
@@ -175,13 +175,13 @@ class Slots:
         _LOG.info("The number of slots is now %d; it was %d.", stepper.n_slots, n_before)
         await self._measure(engine, stepper)
 
-    def _switch_engine(self, engine: Engine, stepper: Stepper) -> None:
+    def _switch_engine(self, engine: FrontEndEngine, stepper: Stepper) -> None:
         """Lets the stepper use a new engine, and admits callers again."""
         stepper.use(engine, engine.n_slots)
         self._meter.forget_steps()  # they were those of another engine
         self._admission.is_measuring = False
 
-    def _open(self, n_slots: int = 0) -> Engine:
+    def _open(self, n_slots: int = 0) -> FrontEndEngine:
         """Closes the engine, and returns a new one that is opened. Runs in the engine's thread.
 
         Args:
@@ -225,13 +225,13 @@ class Slots:
             return False
         return found_s[n_slots] <= self._budget_s
 
-    def _create_engine(self, n_slots: int) -> Engine:
+    def _create_engine(self, n_slots: int) -> FrontEndEngine:
         """Returns a new engine of the checkpoint's model, which is not opened yet."""
         config = self._config
         front_end = self._checkpoint.front_end
         sampling = self._checkpoint.choose_sampling(config.sampling)
         is_heard = choose_voice(self._checkpoint.facts, config.voice) == "decoded"
-        return Engine(front_end, self._codec, self._tokenizer, n_slots, sampling, config.cuda_graphs, is_heard)
+        return FrontEndEngine(front_end, self._codec, self._tokenizer, n_slots, sampling, config.cuda_graphs, is_heard)
 
     @cached_property
     def _tokenizer(self) -> Tokenizer:
@@ -244,7 +244,9 @@ class Slots:
         return self._checkpoint.load_codec(str(self._checkpoint.front_end.lm.device))
 
 
-async def measure_idle_device(engine: Engine, run: RunInThread, goes_on: Callable[[], bool]) -> dict[int, float]:
+async def measure_idle_device(
+    engine: FrontEndEngine, run: RunInThread, goes_on: Callable[[], bool]
+) -> dict[int, float]:
     """Returns the time of a step with one caller and with all slots taken, seconds, by the number of callers.
 
     It measures step by step, so that a caller who arrives then waits for one step. All slots must be reset before

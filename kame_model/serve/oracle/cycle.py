@@ -29,7 +29,7 @@ from typing import Final
 
 from data_schemas.config.serving import CycleConfig
 from data_schemas.errors import AnswerCut, AnswerRefused, UnexpectedThought
-from kame_model.serve.oracle.requests import Answer, Requests
+from kame_model.serve.oracle.requests import BackEndAnswer, Requests
 from kame_model.serve.oracle.writer import OracleWriter
 from kame_model.serve.session.conversation import Conversation
 from spoken.oracle_text import UnusableAnswer
@@ -61,7 +61,7 @@ class _Request:
     heard: str
     is_guess: bool
     has_begun: bool = False
-    answer: Answer | None = None
+    answer: BackEndAnswer | None = None
     task: asyncio.Task[None] | None = None
 
 
@@ -256,7 +256,7 @@ class BackEndCycle:
         finally:
             self._remove(request)
 
-    async def _write_answer(self, request: _Request, answer: Answer) -> int:
+    async def _write_answer(self, request: _Request, answer: BackEndAnswer) -> int:
         """Writes an answer as it arrives, until its oracle is complete; returns the number of tokens queued.
 
         Raises:
@@ -280,12 +280,12 @@ class BackEndCycle:
         self._report_skipped(writer, answer)
         return writer.n_tokens
 
-    def _report_skipped(self, writer: OracleWriter, answer: Answer) -> None:
+    def _report_skipped(self, writer: OracleWriter, answer: BackEndAnswer) -> None:
         """Reports the sentences that the writer has skipped since the last call."""
         while writer.left_out:
             self._requests.report_skipped_sentence(answer, writer.left_out.pop(0))
 
-    def _report_queued(self, request: _Request, answer: Answer, words: str) -> None:
+    def _report_queued(self, request: _Request, answer: BackEndAnswer, words: str) -> None:
         """Reports that words of an answer were queued; the first ones cancel older answers."""
         if not words:
             return

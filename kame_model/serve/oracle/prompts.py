@@ -26,7 +26,7 @@ class Instructions(NamedTuple):
     text: str
 
 
-class PromptExample(Config):
+class ServePromptExample(Config):
     """One worked example, the same in every request."""
 
     history: list[str] = Field(default_factory=list, description="What was said before, one line per turn.")
@@ -43,7 +43,7 @@ class Prompt(Config):
     system: str = Field(description="The request and the form of the answer; always sent, after the instructions.")
     unfinished: str = Field(description="Template of an unfinished turn, with {history} and {heard}.")
     finished: str = Field(description="Template of a finished turn, with {history} and {heard}.")
-    examples: list[PromptExample] = Field(default_factory=list)
+    examples: list[ServePromptExample] = Field(default_factory=list)
     stop: list[str] = Field(default_factory=list)
 
     def make_messages(self, history: Sequence[str], heard: str, *, is_finished: bool) -> list[Message]:

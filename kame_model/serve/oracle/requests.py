@@ -63,7 +63,7 @@ class RequestCounts:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class BackEndAnswer:
     """An answer that is being written.
 
     Attributes:
@@ -105,7 +105,12 @@ class Requests:
         self._emit, self._counts, self._most_wait_s = emit, counts, most_wait_s
 
     async def ask(
-        self, oracle: int | str, heard: str, use: Callable[[Answer], Awaitable[int]], *, as_finished: bool = False
+        self,
+        oracle: int | str,
+        heard: str,
+        use: Callable[[BackEndAnswer], Awaitable[int]],
+        *,
+        as_finished: bool = False,
     ) -> KameError | TimeoutError | None:
         """Requests an answer and passes it to `use`. Cancelling this closes the connection.
 
@@ -127,7 +132,7 @@ class Requests:
             self._emit("oracle_asked", {"oracle": oracle, "back_end": asked, "n_words": len(heard.split())})
             messages = self._conversation.make_messages(back_end.prompt, as_finished=as_finished)
             async with aclosing(read_answer(back_end, messages, self._most_wait_s)) as pieces:
-                n_tokens = await use(Answer(oracle, asked, pieces, partial(self._emit_words, oracle, asked_s)))
+                n_tokens = await use(BackEndAnswer(oracle, asked, pieces, partial(self._emit_words, oracle, asked_s)))
         except asyncio.CancelledError:
             self._counts.n_given_up += 1
             raise
@@ -144,7 +149,7 @@ class Requests:
         self._emit("oracle_done", {"oracle": oracle, "n_tokens": n_tokens})
         return None
 
-    def report_skipped_sentence(self, answer: Answer, refusal: SpeechRefused | UnusableAnswer) -> None:
+    def report_skipped_sentence(self, answer: BackEndAnswer, refusal: SpeechRefused | UnusableAnswer) -> None:
         """Logs, and emits as an event, that a sentence of an answer is skipped because it cannot be said."""
         who = "Back-end text-to-speech" if isinstance(refusal, SpeechRefused) else f"Back-end {answer.back_end}"
         self._counts.log_fault(who, "", refusal)

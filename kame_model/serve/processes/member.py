@@ -47,7 +47,7 @@ class PrivateServer(uvicorn.Server):
         yield
 
 
-class Member:
+class ProcessMember:
     """The process's side of the channel to the parent.
 
     Args:

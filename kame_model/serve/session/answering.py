@@ -17,7 +17,7 @@ from kame_model.serve.oracle.prompts import Instructions, get_prompt_text
 from kame_model.serve.oracle.requests import Emit, RequestCounts, Requests
 from kame_model.serve.oracle.routing import Choice, Router
 from kame_model.serve.oracle.writer import OracleWriter
-from kame_model.serve.parts import Parts
+from kame_model.serve.parts import ServerParts
 from kame_model.serve.session.conversation import Conversation
 from kame_model.serve.voice.monologue import Monologue
 from kame_model.text.tokenizer import Tokenizer
@@ -35,7 +35,7 @@ class SharedContext:
     """
 
     config: ServeConfig
-    parts: Parts
+    parts: ServerParts
     tokenizer: Tokenizer | None
     router: Router
     requests: RequestCounts

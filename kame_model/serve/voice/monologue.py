@@ -16,7 +16,7 @@ from data_schemas.errors import BackendError
 from kame_model.serve.oracle.requests import Emit, RequestCounts
 from kame_model.serve.voice.clauses import ClauseSplitter
 from kame_model.serve.voice.interruptible import InterruptibleWork
-from kame_model.serve.voice.speaker import SentenceSpeaker, SoundQueue
+from kame_model.serve.voice.speaker import SharedSpeaker, SoundQueue
 
 DRY_S: Final = 0.5
 """With less audio left than this, a short clause is not delayed for more words: about the time to synthesise it."""
@@ -35,7 +35,7 @@ class Monologue:
         counts: logs the failures.
     """
 
-    def __init__(self, speaker: SentenceSpeaker, emit: Emit, counts: RequestCounts) -> None:
+    def __init__(self, speaker: SharedSpeaker, emit: Emit, counts: RequestCounts) -> None:
         self._speaker, self._emit, self._counts = speaker, emit, counts
         self._clauses, self._sound = ClauseSplitter(), SoundQueue()
         self._written: deque[tuple[float, str]] = deque()  # the time, and the clause

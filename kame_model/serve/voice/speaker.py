@@ -31,19 +31,19 @@ N_KEPT: Final = 128
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class SpokenSentence:
+class SentenceAudio:
     """A sentence as audio, float32 [n_samples] at 24 kHz, and its words, each with the sample at which it begins."""
 
     samples: Samples
     words: tuple[tuple[int, str], ...]
 
 
-class SentenceSpeaker(Protocol):
+class SharedSpeaker(Protocol):
     """A voice that all sessions share; `voice_name` is engine and voice."""
 
     voice_name: str
 
-    async def say(self, written: str) -> SpokenSentence:
+    async def say(self, written: str) -> SentenceAudio:
         """Synthesises a sentence. It can be cancelled.
 
         Raises:
@@ -74,9 +74,9 @@ class Speaker:
         self._tts, self._threads = tts, threads
         self._voice, self._speed = config.voice or names[0], config.speed
         self.voice_name = f"{tts.name}/{self._voice}"
-        self._kept: dict[str, SpokenSentence] = {}  # the oldest first
+        self._kept: dict[str, SentenceAudio] = {}  # the oldest first
 
-    async def say(self, written: str) -> SpokenSentence:
+    async def say(self, written: str) -> SentenceAudio:
         """Synthesises a sentence, or returns a short one at once if it was said before.
 
         It can be cancelled; what a thread has begun is then discarded.
@@ -94,7 +94,7 @@ class Speaker:
                 del self._kept[next(iter(self._kept))]
         return spoken
 
-    def say_now(self, written: str) -> SpokenSentence:
+    def say_now(self, written: str) -> SentenceAudio:
         """Synthesises a sentence like `say`, but blocks, in the current thread, and keeps nothing.
 
         Raises:
@@ -105,7 +105,7 @@ class Speaker:
         except Unspeakable as error:
             raise SpeechRefused(f"{written[:80]!r} cannot be read out: {error}") from error
         speech = say(self._tts, text, self._voice, self._speed if self._tts.has_speed else 1.0)
-        return SpokenSentence(speech.samples, _place_words(text.split(), speech))
+        return SentenceAudio(speech.samples, _place_words(text.split(), speech))
 
 
 def _place_words(words: list[str], speech: Speech) -> tuple[tuple[int, str], ...]:
@@ -134,7 +134,7 @@ class SoundQueue:
         """The duration of the queued audio, seconds."""
         return samples_to_seconds(len(self._sound))
 
-    async def put(self, sentence: SpokenSentence, pause_s: float) -> None:
+    async def put(self, sentence: SentenceAudio, pause_s: float) -> None:
         """Appends a sentence and a silence, as soon as less than `AHEAD_S` of audio is queued."""
         while self.waiting_s >= AHEAD_S:
             self._has_room.clear()

@@ -36,7 +36,7 @@ class TurnDetection(Config):
     interrupt_response: bool = Field(description="Whether the rest of a response is withheld once the user speaks.")
 
 
-class Update(NamedTuple):
+class SessionUpdate(NamedTuple):
     """The result of a `session.update`.
 
     Attributes:
@@ -92,7 +92,7 @@ class SessionSettings:
             **self._echoed,
         }
 
-    def update(self, wanted: object) -> Update:
+    def update(self, wanted: object) -> SessionUpdate:
         """Applies a `session.update`, except for instructions and back-end, which are returned as `changes`.
 
         Each field is handled by itself, so that an unsupported one does not affect the others: OpenAI's own server
@@ -105,7 +105,7 @@ class SessionSettings:
         """
         if not isinstance(wanted, dict):
             raise RealtimeError("invalid_type", "session must be an object.", "session")
-        update = Update({}, [], [])
+        update = SessionUpdate({}, [], [])
         turns = self._get_turn_detection().model_dump()
         for param, value, holds in list(_find_differences(_move_former_fields(wanted), self.describe(), "session")):
             name = param.rpartition(".")[2]
@@ -242,7 +242,7 @@ def _find_differences(wanted: Event, here: Event, param: str) -> Iterator[tuple[
 
 
 def _make_difference(param: str, _: Any, holds: Any) -> Event:
-    """Returns the entry of `Update.differences` for a field that was not applied; its wanted value does not matter."""
+    """Makes the entry of `SessionUpdate.differences` for a field that was not applied; its wanted value is ignored."""
     return {"param": param, "holds": holds, "reason": _WHY.get(param, "This server has no such setting.")}
 
 

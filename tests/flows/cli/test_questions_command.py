@@ -29,7 +29,7 @@ ROWS = [
 @pytest.fixture
 def waiting_front_end(monkeypatch: pytest.MonkeyPatch) -> None:
     """A front-end that says its oracle and nothing else, and a recogniser `double` that hears it."""
-    monkeypatch.setattr(slots, "Engine", WaitingEngine)
+    monkeypatch.setattr(slots, "FrontEndEngine", WaitingEngine)
     monkeypatch.setattr("backends.asr.double.DoubleRecogniser", PitchRecogniser)
 
 

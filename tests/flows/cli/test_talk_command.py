@@ -21,10 +21,10 @@ from flows.cli.app import app
 from flows.runs import serve
 from kame_model.serve.client import client
 from kame_model.serve.client.client import play_in_real_time
-from kame_model.serve.device.engine import Engine
+from kame_model.serve.device.engine import FrontEndEngine
 from kame_model.serve.oracle.prompts import load_prompt
 from kame_model.serve.oracle.routing import BackEnd
-from kame_model.serve.parts import Parts
+from kame_model.serve.parts import ServerParts
 from kame_model.serve.session.recordings import RecordingFacts, Recordings
 from kame_model.serve.web import moshi_websocket
 from tests.support.serving import RepeatingChat, doubles, saying
@@ -56,7 +56,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[ServeConfig]:
     monkeypatch.setattr(settings, "find_shipped_checkpoint", lambda: None)
 
     @asynccontextmanager
-    async def build(config: ServeConfig) -> AsyncIterator[Parts]:
+    async def build(config: ServeConfig) -> AsyncIterator[ServerParts]:
         configs.append(config)
         if config.record.folder is None:
             only = BackEnd("default", RepeatingChat(), load_prompt("tandem"), models={"big": RepeatingChat()})
@@ -128,7 +128,9 @@ def test_each_text_is_said_when_the_one_before_has_been_listened_to(
 def test_on_a_machine_that_is_too_slow_for_real_time_it_talks_all_the_same(
     checkpoint: str, question: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Engine, "time_step", lambda *_: 1.0)  # as the server measures it; the talk is as fast as ever
+    monkeypatch.setattr(
+        FrontEndEngine, "time_step", lambda *_: 1.0
+    )  # as the server measures it; the talk is not slower
     options = ["--checkpoint", checkpoint, "--out", str(tmp_path / "out"), "--silence-s", "0", *PATIENT]
     done = CliRunner().invoke(app, ["talk", str(question), *options, "--json"])
     assert done.exit_code == 0, done.output

@@ -10,7 +10,7 @@ from data_schemas.config.training import TrainConfig
 from data_schemas.rates import Mfu, RateBook, Rates, StepCost
 from flows.cli.app import app
 from flows.runs.bench import run_bench
-from flows.runs.bench_training import Clock, Place, make_speed
+from flows.runs.bench_training import MeasuredDevice, StepClock, make_speed
 from flows.runs.plan import plan_dataset, plan_training
 from flows.settings import build_train_config, find_shipped_checkpoint
 from tests.support.runs import config_on_doubles
@@ -36,7 +36,7 @@ def test_what_is_measured_with_the_shipped_nano_is_what_is_planned(tmp_path: Pat
 
 @pytest.mark.full
 def test_a_step_takes_its_processor_time_by_the_clock_of_the_least_disturbed(monkeypatch: pytest.MonkeyPatch) -> None:
-    clock = Clock(Place.find("cpu"))
+    clock = StepClock(MeasuredDevice.find("cpu"))
     for own_s, elapsed_s in [(0.0, 0.0), (2.0, 1.25), (4.5, 20.0), (6.0, 20.9)]:  # of two threads; 2 s a step
         monkeypatch.setattr("flows.runs.bench_training.time.process_time", lambda own_s=own_s: own_s)
         monkeypatch.setattr("flows.runs.bench_training.time.perf_counter", lambda elapsed_s=elapsed_s: elapsed_s)

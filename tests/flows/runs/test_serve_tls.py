@@ -20,7 +20,7 @@ from data_schemas.config.serving import LimitsConfig, ServeConfig
 from data_schemas.errors import BackendError, ConfigError
 from data_schemas.units import SAMPLE_RATE_HZ
 from flows.runs.serve import run_server
-from kame_model.serve.client.client import Call, play_in_real_time, talk
+from kame_model.serve.client.client import ServerCall, play_in_real_time, talk
 from tests.support.serving import tiny_checkpoint
 
 pytestmark = pytest.mark.full
@@ -99,7 +99,7 @@ async def test_a_conversation_over_tls(folder: Path, trusted: ssl.SSLContext) ->
         async with httpx.AsyncClient(verify=trusted) as client:
             assert (await client.get(f"{running.url}/readyz")).status_code == 200
             page = await client.get(running.url)
-        talked = await talk(Call(url=running.url), play_in_real_time(sound, silence_s=0.2))
+        talked = await talk(ServerCall(url=running.url), play_in_real_time(sound, silence_s=0.2))
     assert "<title>Talk with KAME</title>" in page.text
     assert page.headers["strict-transport-security"] == "max-age=31536000"
     assert talked.ended == ""
@@ -131,9 +131,9 @@ async def test_who_does_not_trust_it_or_speaks_without_tls_is_told(folder: Path)
     sound = np.zeros(SAMPLE_RATE_HZ, np.float32)
     async with run_server(config(folder)) as running:
         with pytest.raises(BackendError, match=r"no trusted certificate.*SSL_CERT_FILE"):
-            await talk(Call(url=running.url), play_in_real_time(sound, 0))
+            await talk(ServerCall(url=running.url), play_in_real_time(sound, 0))
         with pytest.raises(BackendError, match="No server answers"):
-            await talk(Call(url=running.url.replace("https", "http")), play_in_real_time(sound, 0))
+            await talk(ServerCall(url=running.url.replace("https", "http")), play_in_real_time(sound, 0))
         await asyncio.sleep(0)
         assert running.server.sessions == {}
 

@@ -11,7 +11,7 @@ from data_schemas.config.serving import ServeConfig
 from data_schemas.errors import BackendError
 from flows.runs import serve
 from flows.runs.serve import Serving
-from kame_model.serve.device.engine import Engine, FrameIn, FrameOut
+from kame_model.serve.device.engine import FrameIn, FrameOut, FrontEndEngine
 from tests.support.serving import saying, tiny_checkpoint
 
 
@@ -22,12 +22,12 @@ def test_a_broken_device_ends_the_process_with_its_error(tmp_path: Path, monkeyp
     reasons: list[str] = []
     talking: list[asyncio.Task[None]] = []
 
-    def broken(engine: Engine, inputs: Mapping[int, FrameIn]) -> dict[int, FrameOut]:
+    def broken(engine: FrontEndEngine, inputs: Mapping[int, FrameIn]) -> dict[int, FrameOut]:
         raise RuntimeError("CUDA error: device-side assert triggered")
 
     async def talk(running: Serving) -> None:
         async with httpx.AsyncClient(base_url=running.url) as client:
-            monkeypatch.setattr(Engine, "step", broken)
+            monkeypatch.setattr(FrontEndEngine, "step", broken)
             for _ in range(3):
                 session = await running.server.open_session("here")
                 session.hear(saying("alpha"))

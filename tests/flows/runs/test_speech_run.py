@@ -11,7 +11,7 @@ from backends.codec.double import DoubleCodec
 from data_schemas.config.speech_rows import SpeechRowsConfig
 from data_schemas.errors import ConfigError, DatasetError
 from flows.runs import speech
-from flows.runs.speech import SpeechMade, run_speech
+from flows.runs.speech import SpeechResult, run_speech
 from kame_model.encode.token_dataset import TokenDataset
 from kame_model.frames.inner_monologue import read_words
 from kame_model.text.tokenizer import Tokenizer
@@ -31,7 +31,7 @@ def content(config: SpeechRowsConfig) -> dict[str, bytes]:
     return {str(each.relative_to(out)): each.read_bytes() for each in files}
 
 
-def hours_of(made: SpeechMade) -> float:
+def hours_of(made: SpeechResult) -> float:
     return made.manifest.counts.n_frames / 12.5 / 3600
 
 

@@ -12,7 +12,7 @@ from moshi.utils import compile as compiling
 
 from data_schemas.errors import BackendError, ConfigError
 from kame_model.checkpoint.load import Checkpoint
-from kame_model.serve.device.engine import Engine
+from kame_model.serve.device.engine import FrontEndEngine
 from kame_model.serve.parts import build_parts
 from kame_model.serve.server import KameServer, Refused
 from tests.support.serving import Client, doubles, inline, saying, serve_config, until
@@ -200,13 +200,13 @@ async def test_a_server_in_real_time_leaves_no_thread_and_no_task(checkpoint: Ch
 async def test_as_many_slots_as_a_frame_has_time_for(checkpoint: Checkpoint, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[int] = []
 
-    def measured(engine: Engine, n_steps: int = 20) -> float:
+    def measured(engine: FrontEndEngine, n_steps: int = 20) -> float:
         asked.append(engine.n_slots)
         if engine.n_slots == 8:
             raise torch.OutOfMemoryError("no room")
         return 0.015 * engine.n_slots
 
-    monkeypatch.setattr(Engine, "measure", measured)
+    monkeypatch.setattr(FrontEndEngine, "measure", measured)
     for budget_share, n_slots, tried in (
         (1.0, 5, [8, 4, 6, 5]),
         (0.8, 4, [8, 4, 6, 5]),

@@ -74,7 +74,7 @@ def test_the_cascade_needs_no_checkpoint_and_its_answer_comes_after_the_delay(tm
 def test_a_front_end_that_is_read_out_is_charged_what_its_synthesis_took(
     checkpoint: Checkpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(slots, "Engine", partial(WritingEngine, [words_from(12, "nine eggs")]))
+    monkeypatch.setattr(slots, "FrontEndEngine", partial(WritingEngine, [words_from(12, "nine eggs")]))
 
     def call() -> Call:
         config = serve_config(voice="synthesised")
@@ -97,7 +97,7 @@ def test_a_front_end_that_is_read_out_is_charged_what_its_synthesis_took(
 def test_each_step_is_charged_what_one_took_when_the_server_was_started(
     checkpoint: Checkpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(slots, "Engine", partial(WritingEngine, [words_from(12, "nine eggs")]))
+    monkeypatch.setattr(slots, "FrontEndEngine", partial(WritingEngine, [words_from(12, "nine eggs")]))
 
     def call(folder: str, probed_s: float) -> Call:
         async def probed(*_: object) -> dict[int, float]:

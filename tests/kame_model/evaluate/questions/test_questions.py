@@ -33,7 +33,7 @@ pytestmark = [pytest.mark.full, pytest.mark.usefixtures("nothing_is_probed")]
 
 @pytest.fixture(autouse=True)
 def waiting_front_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(slots, "Engine", WaitingEngine)
+    monkeypatch.setattr(slots, "FrontEndEngine", WaitingEngine)
 
 
 @pytest.fixture

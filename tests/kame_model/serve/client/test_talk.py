@@ -19,7 +19,7 @@ from backends.engine import Samples
 from data_schemas.errors import BackendError, ConfigError
 from data_schemas.units import FRAME_N_SAMPLES, SAMPLE_RATE_HZ
 from kame_model.serve.client import client as talk_module
-from kame_model.serve.client.client import Call, play_in_real_time, read_user_audio, talk
+from kame_model.serve.client.client import ServerCall, play_in_real_time, read_user_audio, talk
 from kame_model.serve.client.talk_record import TalkRecord
 
 Handler = Callable[[ServerConnection], Awaitable[None]]
@@ -84,7 +84,7 @@ async def test_both_sides_text_and_events_are_kept(tmp_path: Path) -> None:
             while sum(len(each) for each in played) < len(sound):
                 await asyncio.sleep(0)
 
-        talked = await talk(Call(url=url), until_all_is_back(), seen.append, played.append)
+        talked = await talk(ServerCall(url=url), until_all_is_back(), seen.append, played.append)
     talked.save(tmp_path / "out")
     assert talked.ended == ""
     wav, rate_hz = soundfile.read(tmp_path / "out" / "conversation.wav")
@@ -117,9 +117,9 @@ async def test_what_is_asked_for_goes_along() -> None:
 
     async with serving(handler) as url:
         wished = {"mode": "direct", "back_end": "a b", "model": "big", "prompt": "Be brief, please."}
-        call = Call(url=url, token="open sesame", **wished, consent="4f2a")
+        call = ServerCall(url=url, token="open sesame", **wished, consent="4f2a")
         await talk(call, at_once(tone(FRAME_N_SAMPLES)))
-        await talk(Call(url=url), at_once(tone(FRAME_N_SAMPLES)))
+        await talk(ServerCall(url=url), at_once(tone(FRAME_N_SAMPLES)))
     query = "events=1&mode=direct&back_end=a+b&model=big&prompt=Be+brief%2C+please.&record=4f2a"
     assert asked[0].path == f"/api/chat?{query}"
     assert asked[0].headers["Authorization"] == "Bearer open sesame"
@@ -133,10 +133,10 @@ def test_any_url_of_the_server_does_and_another_is_refused() -> None:
         "https://host/behind": "wss://host/behind/api/chat?events=1",
         "wss://host": "wss://host/api/chat?events=1",
     }.items():
-        assert Call(url=url).address == address
+        assert ServerCall(url=url).address == address
     for url in ("ftp://host", "http://", ""):
         with pytest.raises(ConfigError, match="not a server's URL"):
-            _ = Call(url=url).address
+            _ = ServerCall(url=url).address
 
 
 async def test_the_reason_of_a_refusal_is_told() -> None:
@@ -146,7 +146,7 @@ async def test_the_reason_of_a_refusal_is_told() -> None:
 
     async with serving(parrot, process_request=refuse) as url:
         with pytest.raises(BackendError, match=r"rejected the call: All 4 places are taken\. \(HTTP 503\) Try again"):
-            await talk(Call(url=url), at_once(tone(1920)))
+            await talk(ServerCall(url=url), at_once(tone(1920)))
 
 
 LONG_PROMPT = "Be brief. " * 300
@@ -170,7 +170,7 @@ async def test_a_prompt_that_the_server_says_nothing_about_is_told_and_what_was_
     talked = TalkRecord()
     async with serving(deaf_to_prompts) as url:
         with pytest.raises(BackendError, match="has not confirmed the prompt"):
-            await talk(Call(url=url, prompt=LONG_PROMPT), forever() if ends else until_heard(talked), kept=talked)
+            await talk(ServerCall(url=url, prompt=LONG_PROMPT), forever() if ends else until_heard(talked), kept=talked)
     assert [text for _, _, text in talked.get_lines()] == ["polly"]
 
 
@@ -185,14 +185,14 @@ async def test_nobody_there_and_somebody_else_are_told() -> None:
     async with serving(parrot) as url:
         pass
     with pytest.raises(BackendError, match=r"No server answers at .* kame serve"):
-        await talk(Call(url=url), at_once(tone(1920)))
+        await talk(ServerCall(url=url), at_once(tone(1920)))
 
     async def greet(socket: ServerConnection) -> None:
         await socket.send("hello")
 
     async with serving(greet) as url:
         with pytest.raises(BackendError, match="does not speak Moshi's protocol"):
-            await talk(Call(url=url), at_once(tone(1920)))
+            await talk(ServerCall(url=url), at_once(tone(1920)))
 
 
 async def test_a_server_does_not_steer_the_terminal_and_why_it_ends_is_told_before_what_it_owes() -> None:
@@ -202,7 +202,7 @@ async def test_a_server_does_not_steer_the_terminal_and_why_it_ends_is_told_befo
         await socket.send(event("ended", 0.1, reason="\x1b[2Jover"))
 
     async with serving(steer) as url:
-        talked = await talk(Call(url=url, prompt=LONG_PROMPT), forever())  # which it has not confirmed
+        talked = await talk(ServerCall(url=url, prompt=LONG_PROMPT), forever())  # which it has not confirmed
     assert talked.ended == "[2Jover"
     assert [text for _, _, text in talked.get_lines()] == ["a]0;bc"]
 
@@ -218,7 +218,7 @@ async def test_a_server_that_never_says_that_it_is_ready_is_left(monkeypatch: py
 
     async with serving(silent) as url, asyncio.timeout(20):
         with pytest.raises(BackendError, match=r"No server answers at .*TimeoutError"):
-            await talk(Call(url=url), at_once(tone(1920)))
+            await talk(ServerCall(url=url), at_once(tone(1920)))
         await left.wait()
 
 
@@ -235,7 +235,7 @@ async def test_what_is_not_of_the_protocol_ends_the_talk_and_leaves_what_was_sai
     assert not talked.has_begun
     async with serving(garbage) as url:
         with pytest.raises(BackendError, match="does not speak Moshi's protocol"):
-            await talk(Call(url=url), forever(), kept=talked)
+            await talk(ServerCall(url=url), forever(), kept=talked)
     assert talked.has_begun
     assert len(talked.mix_sound()) >= FRAME_N_SAMPLES
     assert [text for _, _, text in talked.get_lines()] == ["polly"]
@@ -258,7 +258,7 @@ async def test_a_server_that_ends_it_leaves_what_was_said(says_why: bool) -> Non
             socket.transport.abort()
 
     async with serving(end) as url:
-        talked = await talk(Call(url=url), forever())
+        talked = await talk(ServerCall(url=url), forever())
     assert ("longest session" if says_why else "connection lost") in talked.ended
     assert len(talked.mix_sound()) >= FRAME_N_SAMPLES
 

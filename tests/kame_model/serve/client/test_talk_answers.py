@@ -16,7 +16,7 @@ from data_schemas.units import SAMPLE_RATE_HZ
 from kame_model.checkpoint.load import Checkpoint
 from kame_model.serve.client import client as talk_module
 from kame_model.serve.client.answer_watch import QUIET_S
-from kame_model.serve.client.client import Call, play_until_answered, talk
+from kame_model.serve.client.client import ServerCall, play_until_answered, talk
 from kame_model.serve.client.talk_record import TalkRecord
 from kame_model.serve.oracle.prompts import load_prompt
 from kame_model.serve.oracle.routing import BackEnd
@@ -25,7 +25,7 @@ from tests.support.served import AsgiSocket, app_of
 from tests.support.serving import RepeatingChat, doubles, saying
 
 pytestmark = [pytest.mark.looptime, pytest.mark.full]
-CASCADE = Call(url="http://here", mode="cascade")
+CASCADE = ServerCall(url="http://here", mode="cascade")
 QUESTION = np.concatenate([saying("alpha", 12), saying(None, 2)])
 
 
@@ -59,14 +59,14 @@ def asked(checkpoint: Checkpoint, monkeypatch: pytest.MonkeyPatch) -> Asked:
     """Asks a question: what comes of it, and how long after its end the talk ends, seconds."""
 
     async def ask(
-        chat: LiveChat, call: Call = CASCADE, question: Samples = QUESTION, timeout_s: float = 60.0
+        chat: LiveChat, call: ServerCall = CASCADE, question: Samples = QUESTION, timeout_s: float = 60.0
     ) -> tuple[TalkRecord, float]:
         parts = replace(doubles(), back_ends={"default": BackEnd("default", chat, load_prompt("tandem"))})
         clock, talked = asyncio.get_running_loop(), TalkRecord()
         async with app_of(checkpoint, parts, cycle={"first_token_timeout_s": 30}) as (_, app):
 
             @asynccontextmanager
-            async def connected(call: Call) -> AsyncIterator[Line]:
+            async def connected(call: ServerCall) -> AsyncIterator[Line]:
                 place = urlsplit(call.address)
                 line = Line(AsgiSocket(app, f"{place.path}?{place.query}"))
                 yield line

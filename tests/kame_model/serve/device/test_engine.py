@@ -15,7 +15,7 @@ from data_schemas.units import FRAME_N_SAMPLES
 from kame_model.checkpoint.load import Checkpoint
 from kame_model.frames.ids import PADDING_ID
 from kame_model.model.streaming import FrontEndGen
-from kame_model.serve.device.engine import Engine, FrameIn, FrameOut
+from kame_model.serve.device.engine import FrameIn, FrameOut, FrontEndEngine
 from tests.support.codecs import TINY_LAYOUT, open_mimi, tiny_mimi
 from tests.support.serving import tiny_checkpoint
 
@@ -31,8 +31,8 @@ def codec(checkpoint: Checkpoint) -> Codec:
 
 
 @pytest.fixture(scope="module")
-def engine(checkpoint: Checkpoint, codec: Codec) -> Iterator[Engine]:
-    with Engine(checkpoint.front_end, codec, checkpoint.load_tokenizer(), N_SLOTS, LIKELIEST) as engine:
+def engine(checkpoint: Checkpoint, codec: Codec) -> Iterator[FrontEndEngine]:
+    with FrontEndEngine(checkpoint.front_end, codec, checkpoint.load_tokenizer(), N_SLOTS, LIKELIEST) as engine:
         yield engine
 
 
@@ -55,17 +55,17 @@ class Voice:
         return FrameIn(self._sound[at * FRAME_N_SAMPLES :][:FRAME_N_SAMPLES], int(self._oracle[at]))
 
 
-def fresh(engine: Engine) -> None:
+def fresh(engine: FrontEndEngine) -> None:
     for slot in range(N_SLOTS):
         engine.reset(slot)
 
 
-def step(engine: Engine, voices: dict[int, Voice]) -> None:
+def step(engine: FrontEndEngine, voices: dict[int, Voice]) -> None:
     for slot, said in engine.step({slot: voice.next() for slot, voice in voices.items()}).items():
         voices[slot].said.append(said)
 
 
-def alone(engine: Engine, seed: int, slot: int = 0) -> Voice:
+def alone(engine: FrontEndEngine, seed: int, slot: int = 0) -> Voice:
     fresh(engine)
     voice = Voice(seed)
     while not voice.is_over:
@@ -80,7 +80,7 @@ def same(one: Sequence[FrameOut], other: Sequence[FrameOut]) -> bool:
     )
 
 
-def test_a_voice_says_the_same_whoever_comes_and_goes_beside_it(engine: Engine) -> None:
+def test_a_voice_says_the_same_whoever_comes_and_goes_beside_it(engine: FrontEndEngine) -> None:
     expected = {number: alone(engine, number, slot=number % N_SLOTS) for number in range(N_SLOTS + 1)}
     fresh(engine)
     random = np.random.default_rng(0)
@@ -106,7 +106,7 @@ def test_a_voice_says_the_same_whoever_comes_and_goes_beside_it(engine: Engine) 
     assert len(set(texts)) == len(texts)  # so they could have been told apart
 
 
-def test_a_slot_keeps_nothing_of_a_caller_who_was_as_loud_as_can_be(engine: Engine) -> None:
+def test_a_slot_keeps_nothing_of_a_caller_who_was_as_loud_as_can_be(engine: FrontEndEngine) -> None:
     expected = alone(engine, 5)
     square = np.where(np.arange(FRAME_N_SAMPLES) % 7 < 3, 1, -1).astype(np.float32)
     for at in range(N_FRAMES):
@@ -122,7 +122,7 @@ def test_a_frame_heard_is_read_by_the_next_step_with_the_oracle_of_its_position(
     """What the first step is given lies before the model's time; by hand, with the codes of the whole sound."""
     checkpoint = tiny_checkpoint(tmp_path)
     codec = checkpoint.load_codec()
-    with Engine(checkpoint.front_end, codec, checkpoint.load_tokenizer(), N_SLOTS, LIKELIEST) as engine:
+    with FrontEndEngine(checkpoint.front_end, codec, checkpoint.load_tokenizer(), N_SLOTS, LIKELIEST) as engine:
         said = alone(engine, 7).said
     voice = Voice(7)
     heard = [voice.next_at(at) for at in range(N_FRAMES)]
@@ -143,12 +143,12 @@ def test_a_frame_heard_is_read_by_the_next_step_with_the_oracle_of_its_position(
 def test_slots_that_rest_from_the_start_spoil_no_draw(checkpoint: Checkpoint, tmp_path: Path) -> None:
     other = tiny_checkpoint(tmp_path)
     drawn = SamplingConfig(use_sampling=True)
-    with Engine(other.front_end, other.load_codec(), other.load_tokenizer(), N_SLOTS, drawn) as engine:
+    with FrontEndEngine(other.front_end, other.load_codec(), other.load_tokenizer(), N_SLOTS, drawn) as engine:
         voice = alone(engine, 1, slot=1)
     assert all(np.isfinite(said.samples).all() for said in voice.said)
 
 
-def test_measuring_leaves_nothing_behind(engine: Engine) -> None:
+def test_measuring_leaves_nothing_behind(engine: FrontEndEngine) -> None:
     expected = alone(engine, 3)
     assert engine.measure(2) > 0
     voice = Voice(3)
@@ -157,17 +157,17 @@ def test_measuring_leaves_nothing_behind(engine: Engine) -> None:
     assert same(voice.said, expected.said)
 
 
-def test_text_is_that_of_the_inner_monologue(engine: Engine, checkpoint: Checkpoint) -> None:
+def test_text_is_that_of_the_inner_monologue(engine: FrontEndEngine, checkpoint: Checkpoint) -> None:
     said = alone(engine, 4).said
     tokens = [each.text_token for each in said]
     known = [token for token in tokens if token != checkpoint.load_tokenizer().unknown_id]
     assert "".join(each.text for each in said).strip() == checkpoint.load_tokenizer().decode(known).strip()
 
 
-def test_one_who_is_not_heard_writes_the_same_and_is_silent(engine: Engine, tmp_path: Path) -> None:
+def test_one_who_is_not_heard_writes_the_same_and_is_silent(engine: FrontEndEngine, tmp_path: Path) -> None:
     expected = [each.text for each in alone(engine, 5).said]
     same = tiny_checkpoint(tmp_path)
-    with Engine(
+    with FrontEndEngine(
         same.front_end, same.load_codec(), same.load_tokenizer(), N_SLOTS, LIKELIEST, is_heard=False
     ) as unheard:
         said = alone(unheard, 5).said
@@ -179,4 +179,4 @@ def test_a_codec_of_other_codes_is_refused(checkpoint: Checkpoint, tmp_path: Pat
     tiny_mimi(tmp_path / "codec")
     two = open_mimi(tmp_path / "codec", n_codebooks=2)
     with pytest.raises(ConfigError, match=f"speaks 3 codebooks of {TINY_LAYOUT.card} entries"):
-        Engine(checkpoint.front_end, two, checkpoint.load_tokenizer(), N_SLOTS, LIKELIEST)
+        FrontEndEngine(checkpoint.front_end, two, checkpoint.load_tokenizer(), N_SLOTS, LIKELIEST)

@@ -13,7 +13,7 @@ from data_schemas.errors import StoreError
 from data_schemas.units import FRAME_S
 from kame_model.checkpoint.load import Checkpoint
 from kame_model.serve.device import slots as slots_module
-from kame_model.serve.device.engine import Engine, RunInThread
+from kame_model.serve.device.engine import FrontEndEngine, RunInThread
 from kame_model.serve.device.slots import MEASURE_AGAIN_S, MEASURE_EVERY_S, Slots, measure_idle_device
 from kame_model.serve.server import KameServer
 from kame_model.serve.session.session import Session
@@ -37,18 +37,18 @@ class Machine:
         self.comes: Callable[[], None] = lambda: None
         monkeypatch.setattr(slots_module, "measure_idle_device", measure_idle_device)  # the real one, on steps of this
 
-        def step_s(engine: Engine, *_: object) -> float:
+        def step_s(engine: FrontEndEngine, *_: object) -> float:
             now_s = asyncio.get_running_loop().time()  # it stands still while the device is measured
             return self.slot_s * engine.n_slots * off.setdefault(now_s, chance.gauss(1, noise))
 
-        monkeypatch.setattr(Engine, "measure", step_s)
+        monkeypatch.setattr(FrontEndEngine, "measure", step_s)
 
-        def timed(engine: Engine, n_callers: int) -> float:
+        def timed(engine: FrontEndEngine, n_callers: int) -> float:
             self.n_measured += 1
             self.comes()
             return step_s(engine)
 
-        monkeypatch.setattr(Engine, "time_step", timed)
+        monkeypatch.setattr(FrontEndEngine, "time_step", timed)
 
 
 @asynccontextmanager
@@ -146,12 +146,12 @@ async def test_another_number_of_slots_is_looked_for_where_it_is_likely_to_fit_b
     """A search at the start finds `n_slots`; a later one would find another number, and shows by that."""
     other = 1 if n_slots == 8 else 8
     monkeypatch.setattr(slots_module, "measure_idle_device", measure_idle_device)
-    monkeypatch.setattr(Engine, "time_step", lambda engine, n_callers: found_s)
-    monkeypatch.setattr(Engine, "measure", lambda engine, *_: found_s if engine.n_slots <= n_slots else 1.0)
+    monkeypatch.setattr(FrontEndEngine, "time_step", lambda engine, n_callers: found_s)
+    monkeypatch.setattr(FrontEndEngine, "measure", lambda engine, *_: found_s if engine.n_slots <= n_slots else 1.0)
     async with serving(checkpoint, max_sessions=max_sessions) as server:
         assert server.n_slots == n_slots
-        monkeypatch.setattr(Engine, "time_step", lambda engine, n_callers: step_s)
-        monkeypatch.setattr(Engine, "measure", lambda engine, *_: 0.001 if engine.n_slots <= other else 1.0)
+        monkeypatch.setattr(FrontEndEngine, "time_step", lambda engine, n_callers: step_s)
+        monkeypatch.setattr(FrontEndEngine, "measure", lambda engine, *_: 0.001 if engine.n_slots <= other else 1.0)
         await asyncio.sleep(MEASURE_EVERY_S + 2)
         assert server.n_slots == (other if wants else n_slots)
 
@@ -172,7 +172,9 @@ async def test_slots_are_not_looked_for_again_and_again_where_one_more_costs_mor
 ) -> None:
     """In proportion five would fit where four take 40 ms; but five take 80, as where a cache has room for four."""
     machine = Machine(monkeypatch, slot_s=0.010)
-    monkeypatch.setattr(Engine, "measure", lambda engine, *_: 0.010 * engine.n_slots * (1 + (engine.n_slots > 4)))
+    monkeypatch.setattr(
+        FrontEndEngine, "measure", lambda engine, *_: 0.010 * engine.n_slots * (1 + (engine.n_slots > 4))
+    )
     async with serving(checkpoint) as server:
         assert server.n_slots == 4
         n_opened = opened_by(monkeypatch)
@@ -188,7 +190,7 @@ def opened_by(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     n_slots: list[int] = []
     look = Slots._open
 
-    def noted(slots: Slots, wanted: int = 0) -> Engine:
+    def noted(slots: Slots, wanted: int = 0) -> FrontEndEngine:
         engine = look(slots, wanted)
         n_slots.append(engine.n_slots)
         return engine
@@ -253,13 +255,13 @@ async def test_who_comes_while_it_is_measured_waits_for_one_step_and_begins_in_a
 ) -> None:
     machine = Machine(monkeypatch, slot_s=0.005)
     reset: list[int] = []
-    forget = Engine.reset
+    forget = FrontEndEngine.reset
 
-    def noted(engine: Engine, slot: int) -> None:
+    def noted(engine: FrontEndEngine, slot: int) -> None:
         reset.append(slot)
         forget(engine, slot)
 
-    monkeypatch.setattr(Engine, "reset", noted)
+    monkeypatch.setattr(FrontEndEngine, "reset", noted)
 
     async def as_in_a_thread(work: Callable[[], Any]) -> Any:
         done = work()
@@ -303,7 +305,7 @@ async def test_a_measurement_that_fails_leaves_the_server_as_it_was_and_is_made_
     checkpoint: Checkpoint, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     machine = Machine(monkeypatch, slot_s=0.005)
-    step = Failing(monkeypatch, Engine, "time_step", RuntimeError("CUDA error: out of memory"))
+    step = Failing(monkeypatch, FrontEndEngine, "time_step", RuntimeError("CUDA error: out of memory"))
     async with serving(checkpoint, max_sessions=4) as server:
         step.n_left = 1
         await asyncio.sleep(MEASURE_EVERY_S + 2)

@@ -18,12 +18,12 @@ from data_schemas.records.recording import FRONT_END
 from data_schemas.units import FRAME_S
 from kame_model.checkpoint.load import Checkpoint
 from kame_model.serve.device import slots
-from kame_model.serve.parts import Parts, build_parts
+from kame_model.serve.parts import ServerParts, build_parts
 from kame_model.serve.server import KameServer
 from kame_model.serve.session.recordings import RecordingFacts, Recordings
 from kame_model.serve.voice.clauses import PAUSE_N_FRAMES
 from kame_model.serve.voice.monologue import MOST_BEHIND_S
-from kame_model.serve.voice.speaker import Speaker, SpokenSentence
+from kame_model.serve.voice.speaker import SentenceAudio, Speaker
 from tests.support.inline_threads import InlineThreads
 from tests.support.serving import Client, doubles, inline, serve_config
 from tests.support.writing_front_end import OWN_LOUDNESS, Script, WritingEngine, words_from
@@ -42,7 +42,7 @@ def writes(monkeypatch: pytest.MonkeyPatch) -> Writes:
 
     def write(*scripts: Script) -> None:
         four = [*scripts, *[{}] * (4 - len(scripts))]
-        monkeypatch.setattr(slots, "Engine", partial(WritingEngine, four))
+        monkeypatch.setattr(slots, "FrontEndEngine", partial(WritingEngine, four))
 
     return write
 
@@ -56,7 +56,7 @@ class SlowSpeaker:
         self.took_s = took_s
         self._speaker = Speaker(tts or DoubleTts(), CascadeConfig(), InlineThreads())
 
-    async def say(self, written: str) -> SpokenSentence:
+    async def say(self, written: str) -> SentenceAudio:
         await asyncio.sleep(self.took_s)
         return self._speaker.say_now(written)
 
@@ -73,12 +73,12 @@ class FailingTts(DoubleTts):
 
 
 @asynccontextmanager
-async def talking(checkpoint: Checkpoint, parts: Parts | None = None) -> AsyncIterator[Client]:
+async def talking(checkpoint: Checkpoint, parts: ServerParts | None = None) -> AsyncIterator[Client]:
     async with server_of(checkpoint, parts) as server:
         yield Client(await server.open_session("here", mode="direct"))
 
 
-def server_of(checkpoint: Checkpoint, parts: Parts | None = None) -> KameServer:
+def server_of(checkpoint: Checkpoint, parts: ServerParts | None = None) -> KameServer:
     return KameServer(checkpoint, serve_config(voice="synthesised"), parts or doubles(), run=inline)
 
 

@@ -15,7 +15,7 @@ from data_schemas.units import FRAME_S
 from kame_model.checkpoint.load import Checkpoint
 from kame_model.serve.oracle.prompts import load_prompt
 from kame_model.serve.oracle.routing import BackEnd
-from kame_model.serve.parts import Parts
+from kame_model.serve.parts import ServerParts
 from kame_model.serve.server import KameServer
 from kame_model.serve.web.client_websocket import CHANGES_AT_ONCE
 from kame_model.serve.web.moshi_websocket import SOUND_AT_ONCE_S, SOUND_SPEED
@@ -101,7 +101,7 @@ async def test_who_begins_anew_again_and_again_is_held_back(checkpoint: Checkpoi
     assert any(b"times a second" in each for each in socket.received if isinstance(each, bytes))
 
 
-def with_models() -> Parts:
+def with_models() -> ServerParts:
     """One back-end with a second model."""
     only = BackEnd("default", RepeatingChat(), load_prompt("tandem"), models={"big": RepeatingChat()})
     return replace(doubles(), back_ends={"default": only})
@@ -118,7 +118,7 @@ class Callers:
     @classmethod
     @asynccontextmanager
     async def calling(
-        cls, checkpoint: Checkpoint, mode: str, parts: Parts | None = None, **changes: Any
+        cls, checkpoint: Checkpoint, mode: str, parts: ServerParts | None = None, **changes: Any
     ) -> AsyncIterator[tuple[KameServer, "Callers"]]:
         """A server whom they call and in the end leave."""
         async with app_of(checkpoint, parts, **changes) as (server, app):

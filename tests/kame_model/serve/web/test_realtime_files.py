@@ -10,7 +10,7 @@ import pytest
 from data_schemas.units import FRAME_S
 from kame_model.checkpoint.load import Checkpoint
 from kame_model.frames.ids import PADDING_ID
-from kame_model.serve.device.engine import Engine, FrameIn, FrameOut, RunInThread
+from kame_model.serve.device.engine import FrameIn, FrameOut, FrontEndEngine, RunInThread
 from kame_model.serve.web.realtime_events import WAIT_N_FRAMES
 from tests.support.realtime_protocol import append, checked, of_type, realtime, say
 from tests.support.served import AsgiSocket, app_of
@@ -67,7 +67,7 @@ def steps_that_take(step_s: float) -> RunInThread:
 @pytest.fixture
 def polite(monkeypatch: pytest.MonkeyPatch) -> None:
     front_end = PoliteFrontEnd()
-    monkeypatch.setattr(Engine, "step", lambda self, inputs: front_end.step(inputs))
+    monkeypatch.setattr(FrontEndEngine, "step", lambda self, inputs: front_end.step(inputs))
 
 
 async def told_of(
