@@ -214,7 +214,7 @@ class RunScheduler(Protocol):
     def list_choices(self) -> Mapping[str, Sequence[str]]:
         """Returns the suggestions for settings on this machine (engines, voices, question sets) by name of the list."""
 
-    def sample_settings(self) -> Mapping[str, Any]:
+    def get_sample_settings(self) -> Mapping[str, Any]:
         """Returns the settings of a refresh of the project's sample questions; empty if they are not installed."""
 
     def plan(self, kind: str, settings: Mapping[str, Any]) -> list[PlanFigure]:

@@ -255,7 +255,7 @@ class PrefectRuns:
         """
         return list_choices()
 
-    def sample_settings(self) -> Mapping[str, Any]:
+    def get_sample_settings(self) -> Mapping[str, Any]:
         """Returns the settings of a refresh of the sample questions; empty if the project's folder does not exist."""
         from flows.settings import list_sample_sources
 

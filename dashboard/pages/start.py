@@ -60,7 +60,7 @@ def create_routes(site: Site) -> APIRouter:
         values: Mapping[str, Any] = {}
         if profile and kind == "refresh":
             values = PROFILES[profile]().model_dump(mode="json", exclude_defaults=True)
-        samples = site.get_scheduler().sample_settings() if kind == "refresh" else {}
+        samples = site.get_scheduler().get_sample_settings() if kind == "refresh" else {}
         if sample:
             values = samples
         if checkpoint and site.checkpoints is not None and "checkpoint" in of.config.model_fields:

@@ -50,18 +50,18 @@ app = CommandApp(
 app.command(epilog="Example:\nkame refresh --source gsm8k --limit 100 --out data/gsm8k")(refresh.refresh)
 app.command()(refresh.preview)
 app.command()(plan.plan)
-app.command()(plan.bench)
-app.command()(recordings.recordings)
+app.command("bench")(plan.measure_rates)
+app.command("recordings")(recordings.refresh_recordings)
 app.command()(encode.encode)
-app.command(epilog="Example:\nkame speech --source gsm8k --hours 1 --out data/speech")(speech.speech)
+app.command("speech", epilog="Example:\nkame speech --source gsm8k --hours 1 --out data/speech")(speech.make_speech)
 app.command(epilog="Example:\nkame train data/gsm8k --preset nano --max-steps 5000 --out runs/nano")(train.train)
 app.command(epilog="Examples:\nkame serve\nkame serve checkpoints/nano-nano-5000 --voice synthesised")(serve.serve)
 app.command(epilog='Examples:\nkame talk --say "What color is the sky?"\nkame talk --mic --url http://127.0.0.1:8998')(
     talk.talk
 )
 app.command()(publish.publish)
-app.command()(up.up)
-app.command()(dashboard.dashboard)
+app.command("up")(up.start_all)
+app.command("dashboard")(dashboard.serve_dashboard)
 app.add_typer(automation.app, name="automation")
 app.add_typer(evaluate, name="evaluate")
 app.add_typer(text.app, name="text")
@@ -177,7 +177,7 @@ def _show_version(is_asked: bool) -> None:
 
 
 @app.callback()
-def _options(
+def _accept_options(
     version: Annotated[
         bool,
         typer.Option("--version", callback=_show_version, is_eager=True, help="Show the installed version and exit."),

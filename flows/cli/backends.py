@@ -16,7 +16,7 @@ _HEAD = ("kind", "name", "installed, or command to install", "licence", "note")
 
 
 @app.callback(invoke_without_command=True)
-def backends(context: typer.Context, as_json: AsJson = False) -> None:
+def print_backends(context: typer.Context, as_json: AsJson = False) -> None:
     """List engines and question sets: licence, whether they are installed, and the command that installs them."""
     if context.invoked_subcommand is not None:
         return
@@ -32,8 +32,8 @@ def backends(context: typer.Context, as_json: AsJson = False) -> None:
             show.open_console().print(show.make_table("Back-ends", _HEAD, cells))
 
 
-@app.command()
-def options(
+@app.command("options")
+def print_options(
     kind: Annotated[
         str,
         typer.Argument(help="Kind, as `kame backends` shows it: tts, aligner, asr, listener, chat, codec or source."),

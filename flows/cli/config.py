@@ -26,7 +26,7 @@ ConfigFile = Annotated[
 
 
 @app.command("show")
-def config_show(profile: ProfileName = "embedded", config: ConfigFile = None, as_json: AsJson = False) -> None:
+def show_config(profile: ProfileName = "embedded", config: ConfigFile = None, as_json: AsJson = False) -> None:
     """Print the full configuration as YAML, which can be edited and passed to --config."""
     with report_errors(as_json):
         import yaml
@@ -38,7 +38,7 @@ def config_show(profile: ProfileName = "embedded", config: ConfigFile = None, as
 
 
 @app.command("diff")
-def config_diff(
+def compare_configs(
     left: Annotated[str, typer.Argument(help="Name of a profile, or a YAML file.")],
     right: Annotated[str, typer.Argument(help="Name of a profile, or a YAML file.")],
     as_json: AsJson = False,

@@ -32,7 +32,7 @@ HOST: Final = "127.0.0.1"
 PORT: Final = 8990
 
 
-def dashboard(
+def serve_dashboard(
     roots: Annotated[
         list[Path],
         typer.Argument(help="Datasets, or folders that contain datasets and checkpoints up to two levels deep."),

@@ -11,7 +11,7 @@ app = CommandApp(help="Convert a dataset to the format of another training tool.
 
 
 @app.command("moshi-finetune")
-def moshi_finetune(
+def export_to_moshi_finetune(
     folder: Folder,
     out: Annotated[str, typer.Argument(help="Folder to write; it must not exist.")],
     as_json: AsJson = False,
@@ -37,7 +37,7 @@ def moshi_finetune(
 
 
 @app.command("kame-finetune")
-def kame_finetune(
+def export_to_kame_finetune(
     folder: Annotated[str, typer.Argument(help="Folder of token rows, made by `kame encode`.")],
     out: Annotated[str, typer.Argument(help="Folder to write; it must not exist.")],
     as_json: AsJson = False,

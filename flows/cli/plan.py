@@ -144,7 +144,7 @@ def plan(
         print_json({"figures": rows, "rates": [str(each.origin) for each in book.rates]})
 
 
-def bench(
+def measure_rates(
     source: Sources = [],  # noqa: B006
     column_map: Maps = [],  # noqa: B006
     source_option: SourceOptions = [],  # noqa: B006

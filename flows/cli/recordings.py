@@ -19,7 +19,7 @@ from flows.cli.refresh import (
 from flows.cli.terminal import AsJson, report_errors
 
 
-def recordings(
+def refresh_recordings(
     folder: Annotated[str, typer.Argument(help="Folder of a server's recordings (`kame serve --record`).")],
     out: Annotated[str, typer.Option("--out", help="Folder of the dataset; an existing one is refreshed.")],
     name: Annotated[

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from flows.runs.speech import SpeechResult
 
 
-def speech(
+def make_speech(
     out: Annotated[str, make_field_option("--out", "data_schemas.config.speech_rows:SpeechRowsConfig.out")],
     hours: Annotated[
         float,

@@ -20,7 +20,7 @@ _LOOK_FOR_GPU: Final = "import sys, torch; sys.exit(not torch.cuda.is_available(
 _TOKEN: Final = "KAME_UP_TOKEN"  # noqa: S105 - the variable's name
 
 
-def up(
+def start_all(
     roots: Annotated[
         list[Path] | None,
         typer.Argument(

@@ -90,7 +90,7 @@ class KeptScheduler:
     def list_choices(self) -> Mapping[str, Sequence[str]]:
         return {"tts": ["kokoro"]}
 
-    def sample_settings(self) -> Mapping[str, Any]:
+    def get_sample_settings(self) -> Mapping[str, Any]:
         return {"sources": [{"name": "gsm8k", "path": "samples.jsonl"}]}
 
     def plan(self, kind: str, settings: Mapping[str, Any]) -> list[PlanFigure]:

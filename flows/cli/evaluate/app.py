@@ -8,14 +8,14 @@ app = CommandApp(
     no_args_is_help=True,
 )
 app.command("recall", epilog="Example:\nkame evaluate recall checkpoints/nano-nano-5000 runs/nano/tokens/0-gsm8k")(
-    recall.recall
+    recall.evaluate_recall
 )
 app.command(
     "questions",
     epilog="Example, in a clone:\nkame evaluate questions examples/checkpoints/nano \\\n"
     "  --path examples/questions/easy.jsonl --n 3 --modes tandem",
-)(questions.questions)
-app.command("mt-bench")(mt_bench.mt_bench)
-app.command("duplex")(duplex.duplex)
+)(questions.evaluate_questions)
+app.command("mt-bench")(mt_bench.evaluate_mt_bench)
+app.command("duplex")(duplex.evaluate_duplex)
 app.command("compare")(compare.compare)
-app.command("table")(table.table)
+app.command("table")(table.make_paper_table)

@@ -15,7 +15,7 @@ def _format_row(row: Mapping[str, Any]) -> str:
 
 
 @make_server_command("duplex", _format_row)
-def duplex(
+def evaluate_duplex(
     path: Annotated[
         str,
         typer.Option(

@@ -17,7 +17,7 @@ def _format_row(row: Mapping[str, Any]) -> str | None:
 
 
 @make_server_command("mt-bench", _format_row)
-def mt_bench(
+def evaluate_mt_bench(
     path: Annotated[
         str, typer.Option("--path", help="Folder with FastChat's question.jsonl and reference_answer/gpt-4.jsonl.")
     ],

@@ -65,14 +65,14 @@ def make_server_command(
         shared = [each for each in signature(_evaluate).parameters.values() if each.kind is Parameter.KEYWORD_ONLY]
 
         @wraps(own)
-        def command(**typed: Any) -> None:
+        def run_command(**typed: Any) -> None:
             own_options = {name: typed.pop(name) for name in mine}
             _evaluate(kind, lambda: own(**own_options), format_row, **typed)
 
         first = [each.replace(kind=Parameter.KEYWORD_ONLY) for each in mine.values()]
         rest = [each.replace(default=kind) if each.name == "out" else each for each in shared]
-        command.__signature__ = Signature([*first, *rest])  # type: ignore[attr-defined]
-        return command
+        run_command.__signature__ = Signature([*first, *rest])  # type: ignore[attr-defined]
+        return run_command
 
     return decorate
 

@@ -15,7 +15,7 @@ def _format_row(row: Mapping[str, Any]) -> str:
 
 
 @make_server_command("questions", _format_row)
-def questions(
+def evaluate_questions(
     questions: Annotated[
         str,
         typer.Option(

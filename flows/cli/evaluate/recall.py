@@ -10,7 +10,7 @@ from flows.cli.evaluate.options import Again, Anew, Register
 from flows.cli.terminal import AsJson, print_json, report_errors
 
 
-def recall(
+def evaluate_recall(
     checkpoint: Annotated[
         str,
         typer.Argument(

@@ -8,7 +8,7 @@ from flows.cli.evaluate.compare import Evaluations, group_folders_by_name
 from flows.cli.terminal import AsJson, print_json, report_errors
 
 
-def table(
+def make_paper_table(
     evaluation: Evaluations,
     out: Annotated[
         str, typer.Option("--out", help="Folder to write report.md, table.csv, figures.json and the plot to.")

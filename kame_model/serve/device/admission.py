@@ -54,22 +54,22 @@ class NoOthers:
     """Stands for the other processes of a server that has only one."""
 
     def hold_decision(self) -> AbstractContextManager[None]:
-        """Locks nothing."""
+        """Locks nothing, because no other process decides."""
         return nullcontext()
 
     def count_present(self, address: str) -> int:
-        """Returns 0."""
+        """Returns 0: other processes have no sessions."""
         return 0
 
     def count_started(self, address: str, now_s: float) -> int:
-        """Returns 0."""
+        """Returns 0: other processes have no sessions."""
         return 0
 
     def enter(self, address: str, now_s: float) -> None:
-        """Does nothing."""
+        """Ignores the session: no other process counts it."""
 
     def leave(self, address: str) -> None:
-        """Does nothing."""
+        """Ignores the end of a session, like `enter`."""
 
 
 class Admission:

@@ -60,7 +60,7 @@ class NoDevice:
         return {}
 
     def reset(self, slot: int) -> None:
-        """Does nothing."""
+        """Ignores the slot, which has no state."""
 
 
 class Stepper:

@@ -1,4 +1,4 @@
-"""Logs a warning, once, if the back-end is slower than the front-end was trained for."""
+"""Logs a warning, once, if the latency of the back-end is higher than the front-end was trained for."""
 
 import logging
 from collections import deque

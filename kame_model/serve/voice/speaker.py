@@ -1,4 +1,4 @@
-"""The voice of text-to-speech: synthesises sentences in threads, and splits the audio into frames with their words."""
+"""Text-to-speech voice (synthesizer): synthesises sentences in threads, and splits audio into frames with words."""
 
 import asyncio
 from collections import deque

@@ -1,4 +1,4 @@
-"""Rate limits for requests, messages and bytes (token buckets), and a pacer that passes audio on in real time."""
+"""Rate limits (throttling) for requests, messages and bytes, and a pacer that passes audio on in real time."""
 
 import asyncio
 from collections import OrderedDict, deque

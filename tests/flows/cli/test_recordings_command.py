@@ -13,7 +13,7 @@ from tests.support.recorded import EGGS, record
 pytestmark = pytest.mark.full
 
 app = typer.Typer()
-app.command("recordings")(recordings.recordings)
+app.command("recordings")(recordings.refresh_recordings)
 
 
 @pytest.fixture
