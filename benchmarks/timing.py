@@ -33,16 +33,8 @@ from data_schemas.config import (
     SplitConfig,
     SurroundingsConfig,
 )
-from data_schemas.records import (
-    AudioDialogue,
-    Dialogue,
-    DialogueClips,
-    DialogueWords,
-    Item,
-    Turn,
-    Utterance,
-    UtteranceClip,
-)
+from data_schemas.records import AudioDialogue, Dialogue, DialogueClips, DialogueWords, Item, Turn, Utterance
+from data_schemas.records.speech import UtteranceClip
 from data_schemas.units import SAMPLE_RATE_HZ, seconds_to_samples
 from pipelines.alignment.stage import AlignmentStage
 from pipelines.audio import Sound, decode_flac
@@ -55,15 +47,10 @@ from spoken.spoken_text import split_words
 from tests.support.runs import ITEMS
 
 CLEAN = {"noise_share": 0.0, "room_share": 0.0, "telephone_share": 0.0}
-SURROUNDINGS: dict[str, dict[str, float]] = {
-    "clean": CLEAN,
-    **{
-        f"noise {snr_db} dB": {**CLEAN, "noise_share": 1.0, "snr_min_db": snr_db, "snr_max_db": snr_db}
-        for snr_db in (30.0, 15.0, 8.0)
-    },
-    "room 0.4 s": {**CLEAN, "room_share": 1.0, "rt60_min_s": 0.4, "rt60_max_s": 0.4},
-    "telephone": {**CLEAN, "telephone_share": 1.0},
-}
+NOISES = {f"noise {snr} dB": {"noise_share": 1.0, "snr_min_db": snr, "snr_max_db": snr} for snr in (30.0, 15.0, 8.0)}
+ROOM = {"room_share": 1.0, "rt60_min_s": 0.4, "rt60_max_s": 0.4}
+ADDED: dict[str, dict[str, float]] = {"clean": {}, **NOISES, "room 0.4 s": ROOM, "telephone": {"telephone_share": 1.0}}
+SURROUNDINGS = {name: CLEAN | added for name, added in ADDED.items()}
 SEARCH_S = 0.12
 """Range around the position in the row in which a clip is searched, in seconds."""
 
