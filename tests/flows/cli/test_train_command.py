@@ -149,7 +149,7 @@ def test_several_processes_do_not_train_on_a_dataset(tmp_path: Path, monkeypatch
 @pytest.mark.parametrize(
     ("typed", "told"),
     [
-        (("--stage", "copy", "--set", "shares.copying=80"), "none beside its rows"),  # no vocabulary
+        (("--stage", "copy", "--set", "shares.copying=80"), "need a tokenizer"),  # no vocabulary
         (("--stage", "speak"), "The stage 'speak' is of speech"),
     ],
 )
