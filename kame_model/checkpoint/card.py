@@ -24,6 +24,12 @@ with gen.streaming(1), codec.stream(1) as sound:
 ```
 """
 
+_FIGURES = (
+    "Names begin with the oracle: right, none or wrong. `text`, `answer` (its words), `padding` (frames without words), "
+    "`semantic` (the first code), `acoustic` (the others) and `loss` (all) are losses in nats per token; `text_right` "
+    "and `answer_right` are shares of tokens; `_fed`: in the frames in which the right oracle is fed."
+)
+
 _SERVE = """\
 ```sh
 kame serve FOLDER                                                   # an embedded chat model behind it
@@ -189,7 +195,7 @@ def _render_losses(facts: KameJson) -> str:
     rows = [(f"`{name}`", f"{value:.4g}") for name, value in sorted(facts.training.figures.items())]
     step = facts.training.figures_step
     at = "" if step is None else f" at step {step:,}"
-    return f"On validation{at}; losses in nats.\n\n" + _render_table(("figure", "value"), rows)
+    return f"On validation{at}. {_FIGURES}\n\n" + _render_table(("figure", "value"), rows)
 
 
 def _render_free_running(facts: KameJson) -> str:
@@ -198,7 +204,7 @@ def _render_free_running(facts: KameJson) -> str:
         return "It was not run freely on held-out dialogues, which `kame evaluate recall FOLDER ROWS` does."
     rows = [(each.name, str(each)) for each in facts.free_running]
     heading = "Measured by free running on held-out dialogues (`kame evaluate recall`), with intervals of 95 %."
-    return f"{heading}\n\n{_render_table(('true answer', 'share'), rows)}"
+    return f"{heading}\n\n{_render_table(('figure', 'share'), rows)}"
 
 
 def _render_files(facts: KameJson, n_stored: int) -> str:
