@@ -26,8 +26,8 @@ with gen.streaming(1), codec.stream(1) as sound:
 
 _FIGURES = (
     "Names begin with the oracle: right, none or wrong. `text`, `answer` (its words), `padding` (frames without a "
-    "word), `semantic` (the first code), `acoustic` (the others) and `loss` (all) are losses in nats per token; `text_right` "
-    "and `answer_right` are shares of tokens; `_fed`: in the frames in which the right oracle is fed."
+    "word), `semantic` (the first code), `acoustic` (the others) and `loss` (all) are losses in nats per token; "
+    "`text_right` and `answer_right` are shares of tokens; `_fed`: in the frames in which the right oracle is fed."
 )
 
 _SERVE = """\
