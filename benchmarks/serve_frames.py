@@ -120,6 +120,7 @@ async def measure_served_steps(
         {
             "checkpoint": checkpoint.place.name,
             "cuda_graphs": cuda_graphs,
+            "voice": "decoded",
             "limits": {"max_sessions": n_sessions, "max_sessions_per_address": n_sessions, "budget_share": 1.0},
         }
     )
